@@ -1,0 +1,306 @@
+"""This is about messages: what people say, what is kept, what is sent back (SPEC CON-20 to 27).
+
+`Message` is the form inside the system and in the store; `IncomingMessage` is what an adapter
+publishes; `OutgoingMessage` is what it delivers; `StreamFrame` is text while it is written.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal, cast
+
+from pydantic import ConfigDict, Field, JsonValue, StringConstraints, model_validator
+
+from aalis_contracts.contract import Contract
+from aalis_contracts.text import JsonObject, compact_json
+
+SessionId = Annotated[str, StringConstraints(min_length=1)]
+"""Any non-empty string is a legal session id."""
+
+SessionType = Literal["group", "private", "channel"]
+MemberRole = Literal["owner", "admin", "member"]
+TriggerType = Literal["direct", "immediate", "interval", "idle", "proactive"]
+AttachmentKind = Literal["image", "audio", "video", "file"]
+OutgoingSource = Literal["agent", "system", "command"]
+Outcome = Literal["replied", "silent", "aborted", "error"]
+
+USER_LANE: Final = "user"
+"""The source of a lane whose messages name none."""
+
+CONTROL_KINDS: Final = frozenset({"event-marker"})
+"""Kinds that are never shown to a model (SPEC CON-23)."""
+
+DELEGATION_KIND: Final = "cross-session-delegation"
+
+
+class FunctionCall(Contract):
+    """The function half of a tool call; `arguments` is a JSON string, possibly empty."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: str
+    arguments: str = ""
+
+
+class ToolCall(Contract):
+    """A call that a model asked for (SPEC CON-20); extra keys survive (CON-6)."""
+
+    model_config = ConfigDict(extra="allow")
+
+    id: str
+    type: Literal["function"] = "function"
+    function: FunctionCall
+
+
+class ContentSegment(Contract):
+    """One piece of a turn as a page shows it (SPEC CON-22); which fields apply follows `type`."""
+
+    type: Literal["text", "reasoning_text", "tool_call"]
+    content: str | None = None
+    name: str | None = None
+    args: JsonValue = None
+    call_id: str | None = None
+    result: str | None = None
+    start_time: int | None = None
+    end_time: int | None = None
+
+
+class Message(Contract):
+    """A message of a session as history, prompt and store know it (SPEC CON-21)."""
+
+    role: str
+    content: str | None = None
+    tool_calls: list[ToolCall] | None = None
+    tool_call_id: str | None = None
+    name: str | None = None
+    kind: str | None = None
+    timestamp: int | None = None
+    reasoning_content: str | None = None
+    segments: list[ContentSegment] | None = None
+    images: list[str] | None = None
+    audios: list[str] | None = None
+    metadata: JsonObject | None = None
+    provider_data: JsonObject | None = None
+    input_seq: int | None = None
+    index: int | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _flatten(cls, data: object) -> object:
+        return _with_flat_content(data)
+
+    @property
+    def injector(self) -> str | None:
+        """Who put this system message there (`metadata.injector`), if anyone says."""
+        label = (self.metadata or {}).get("injector")
+        return label if isinstance(label, str) and label else None
+
+
+class MessageAttachment(Contract):
+    """Something sent along with a message (SPEC CON-24)."""
+
+    kind: AttachmentKind
+    data: str | None = None
+    mime_type: str | None = None
+    name: str | None = None
+    source_id: str | None = None
+    byte_size: int | None = None
+    duration_sec: float | None = None
+    description: str | None = None
+    ref: str | None = None
+    skip_archive: bool | None = None
+
+
+class ReplyTo(Contract):
+    """The message that an incoming one answers."""
+
+    message_id: str
+    content: str | None = None
+    user_id: str | None = None
+    nickname: str | None = None
+
+
+class Actor(Contract):
+    """An identity used for permission only (SPEC CMD-13)."""
+
+    platform: str
+    user_id: str
+
+
+class ModelRef(Contract):
+    """A reference to a model; only provider *and* model together count (SPEC AG-66)."""
+
+    provider: str | None = None
+    model: str | None = None
+
+
+class IncomingMessage(Contract):
+    """What a person said, as an adapter publishes it (SPEC CON-25)."""
+
+    content: str
+    session_id: SessionId
+    platform: Annotated[str, StringConstraints(min_length=1)]
+    user_id: str | None = None
+    nickname: str | None = None
+    message_id: str | None = None
+    attachments: list[MessageAttachment] | None = None
+    attachment_descriptions: list[str | None] | None = None
+    session_type: SessionType | None = None
+    source: str | None = None
+    group_id: str | None = None
+    group_name: str | None = None
+    sender_role: MemberRole | None = None
+    sender_title: str | None = None
+    self_role: MemberRole | None = None
+    self_title: str | None = None
+    reply_to: ReplyTo | None = None
+    notice_type: str | None = None
+    trigger_type: TriggerType | None = None
+    actor: Actor | None = None
+    llm: ModelRef | None = None
+    timestamp: int | None = None
+    metadata: JsonObject | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _flatten(cls, data: object) -> object:
+        return _with_flat_content(data, empty="")
+
+    @property
+    def lane(self) -> str:
+        """The source of the lane this message belongs to."""
+        return self.source or USER_LANE
+
+
+class ModelInfo(Contract):
+    """Which model wrote a reply and what it took (SPEC AG-57); unknown values are left out."""
+
+    provider: str | None = None
+    model: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    total_tokens: int | None = None
+    elapsed_ms: int | None = None
+
+
+class OutgoingMessage(Contract):
+    """A message for an adapter to deliver (SPEC CON-26); `id` makes sending it idempotent."""
+
+    id: Annotated[str, StringConstraints(min_length=1)]
+    content: str
+    session_id: SessionId
+    platform: Annotated[str, StringConstraints(min_length=1)]
+    turn_id: str | None = None
+    reasoning_content: str | None = None
+    segments: list[ContentSegment] | None = None
+    attachments: list[MessageAttachment] | None = None
+    source: OutgoingSource
+    model_info: ModelInfo | None = None
+
+
+class ToolCallProgress(Contract):
+    """How much of a tool call has been written so far; for display only."""
+
+    index: int
+    name: str | None = None
+    chars_accumulated: int = 0
+
+
+class StreamFrame(Contract):
+    """A piece of a turn while it is written (SPEC CON-27, STR-1 to STR-5)."""
+
+    session_id: SessionId
+    platform: str
+    turn_id: str
+    seq: Annotated[int, Field(ge=0)]
+    iteration: int | None = None
+    attempt: int | None = None
+    content_delta: str | None = None
+    reasoning_delta: str | None = None
+    tool_call_progress: ToolCallProgress | None = None
+    done: bool | None = None
+    outcome: Outcome | None = None
+    tool_limit_reached: bool | None = None
+    shortened: bool | None = None
+
+
+def flatten_content(content: object) -> tuple[str | None, list[str]]:
+    """Turn any `content` met at an edge into text and image references (SPEC CON-7).
+
+    Text parts are joined by newlines, image parts are moved out, anything else becomes compact
+    JSON without binary fields. Nothing raises, whatever the value is.
+    """
+    if content is None or isinstance(content, str):
+        return content, []
+    if not isinstance(content, list):
+        return compact_json(content), []
+    texts: list[str] = []
+    images: list[str] = []
+    for part in cast("list[object]", content):
+        text, image = _flatten_part(part)
+        if image is not None:
+            images.append(image)
+        elif text is not None:
+            texts.append(text)
+    return "\n".join(texts), images
+
+
+def _flatten_part(part: object) -> tuple[str | None, str | None]:
+    """Return (text, image reference) of one content part; one of the two is None."""
+    if part is None or isinstance(part, str):
+        return part, None
+    if not isinstance(part, dict):
+        return compact_json(part), None
+    fields = cast("dict[str, object]", part)
+    text = fields.get("text")
+    if fields.get("type") in {"text", "input_text", "output_text", None} and isinstance(text, str):
+        return text, None
+    image = _image_reference(fields)
+    if image is not None:
+        return None, image
+    kept = {k: v for k, v in fields.items() if k not in _BINARY_FIELDS}
+    return compact_json(kept), None
+
+
+_BINARY_FIELDS = frozenset({"data", "bytes", "blob", "source", "image_url", "input_audio", "file"})
+
+
+def _image_reference(fields: dict[str, object]) -> str | None:
+    """Read an image part in the OpenAI, Anthropic or plain form."""
+    if fields.get("type") not in {"image", "image_url", "input_image"}:
+        return None
+    url = fields.get("image_url", fields.get("url"))
+    if isinstance(url, dict):
+        url = cast("dict[str, object]", url).get("url")
+    if isinstance(url, str):
+        return url
+    source = fields.get("source")
+    if isinstance(source, dict):
+        named = cast("dict[str, object]", source)
+        if isinstance(named.get("url"), str):
+            return cast("str", named["url"])
+        if isinstance(named.get("data"), str):
+            return f"data:{named.get('media_type', 'image/png')};base64,{named['data']}"
+    return None
+
+
+def _with_flat_content(data: object, empty: str | None = None) -> object:
+    """Flatten `content` of a raw message object, keeping everything else as it is."""
+    if not isinstance(data, dict):
+        return data
+    fields = cast("dict[str, object]", data)
+    content = fields.get("content")
+    if isinstance(content, str) or (content is None and empty is None):
+        return fields
+    if content is None and "content" not in fields:
+        return fields
+    text, images = flatten_content(content)
+    flat: dict[str, object] = {**fields, "content": empty if text is None else text}
+    if images and empty is None:
+        earlier = fields.get("images")
+        kept = cast("list[object]", earlier) if isinstance(earlier, list) else []
+        flat["images"] = [*kept, *images]
+    elif images:
+        earlier = fields.get("attachments")
+        kept = cast("list[object]", earlier) if isinstance(earlier, list) else []
+        flat["attachments"] = [*kept, *({"kind": "image", "data": image} for image in images)]
+    return flat

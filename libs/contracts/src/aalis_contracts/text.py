@@ -1,0 +1,55 @@
+"""This is about text at the edges: well-formed Unicode, one way to cut, one way to write JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TypeVar, cast
+
+from pydantic import JsonValue
+
+JsonObject = dict[str, JsonValue]
+_Value = TypeVar("_Value")
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+REPLACEMENT = "\ufffd"
+
+
+def well_formed(text: str) -> str:
+    """Return `text` with each lone surrogate replaced by U+FFFD (SPEC CON-5).
+
+    A surrogate *pair* that arrived as two code units is one character and is joined.
+    """
+    if text.isascii() or not _SURROGATE.search(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def well_formed_json(value: _Value) -> _Value:
+    """Return a JSON value (nested dicts and lists included) with every string well-formed."""
+    if isinstance(value, str):
+        return cast("_Value", well_formed(value))
+    if isinstance(value, dict):
+        items = cast("dict[str, object]", value).items()
+        return cast("_Value", {well_formed(str(k)): well_formed_json(v) for k, v in items})
+    if isinstance(value, list):
+        return cast("_Value", [well_formed_json(item) for item in cast("list[object]", value)])
+    return value
+
+
+def cut(text: str, limit: int, suffix: str) -> str:
+    """Return `text` unchanged if it has at most `limit` characters, else its head + `suffix`.
+
+    Characters are code points, and the result may be longer than `limit` (SPEC CON-4).
+    """
+    return text if len(text) <= limit else text[:limit] + suffix
+
+
+def one_line(text: str, limit: int = 500) -> str:
+    """Fold every run of white space to one blank and cut at `limit` characters."""
+    return cut(" ".join(text.split()), limit, "…")
+
+
+def compact_json(value: object) -> str:
+    """Write JSON as SPEC CON-3 measures it: no spaces, printable characters unescaped."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
