@@ -1,0 +1,1 @@
+"""The command line: brings the platform up and talks to it."""

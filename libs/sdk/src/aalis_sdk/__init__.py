@@ -1,0 +1,1 @@
+"""What every process on the mesh needs."""

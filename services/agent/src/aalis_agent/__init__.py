@@ -1,0 +1,1 @@
+"""The agent: runs a turn, from the prompt to the reply."""

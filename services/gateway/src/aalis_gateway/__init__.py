@@ -1,0 +1,1 @@
+"""The gateway: orders, filters and routes what people say."""

@@ -1,0 +1,1 @@
+"""Memory: keeps history, archive and summaries."""

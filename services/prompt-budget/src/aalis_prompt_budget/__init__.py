@@ -1,0 +1,1 @@
+"""Prompt-budget: says where the context window goes."""
