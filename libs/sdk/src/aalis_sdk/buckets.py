@@ -1,0 +1,94 @@
+"""This is about buckets: small keyed records, compared and set by revision.
+
+A bucket is a NATS KV bucket; it is reached by direct gets and plain publishes, because the
+client's own `create` and `get` misbehave after a key has expired. Keys are encoded ids.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from aalis_contracts.dead import MESSAGE_ID_HEADER
+from aalis_contracts.subjects import Subject
+from aalis_sdk.mesh import Conflict, Entry, Mesh
+
+if TYPE_CHECKING:
+    from aalis_contracts.contract import Contract
+
+OPERATION_HEADER: Final = "KV-Operation"
+MARKER_HEADER: Final = "Nats-Marker-Reason"
+TTL_HEADER: Final = "Nats-TTL"
+
+
+@dataclass(frozen=True)
+class Record:
+    """A value and the revision it was read at."""
+
+    key: str
+    value: bytes
+    revision: int
+
+
+class Bucket:
+    """One KV bucket."""
+
+    def __init__(self, mesh: Mesh, name: str) -> None:
+        self._mesh = mesh
+        self._name = name
+        self.stream = f"KV_{name}"
+
+    def subject(self, key: str) -> Subject:
+        """Return the subject under which the bucket's stream keeps `key`."""
+        return Subject(f"$KV.{self._name}.{key}", f"$KV.{self._name}.{{key}}")
+
+    async def get(self, key: str) -> Record | None:
+        """Return the record of `key`, or None when there is none (or it was deleted)."""
+        return self._record(await self._mesh.last(self.stream, self.subject(key).name))
+
+    async def all(self, prefix: str = ">") -> list[Record]:
+        """Return every record whose key matches the pattern `prefix`."""
+        found = await self._mesh.lasts(self.stream, [self.subject(prefix).name])
+        return [record for entry in found if (record := self._record(entry)) is not None]
+
+    async def put(self, key: str, value: Contract | bytes, ttl_seconds: int | None = None) -> int:
+        """Write `key` whatever it held; return the new revision."""
+        headers = {TTL_HEADER: f"{ttl_seconds}s"} if ttl_seconds is not None else None
+        return (await self._mesh.store(self.subject(key), value, headers=headers)).seq
+
+    async def create(self, key: str, value: Contract | bytes, message_id: str) -> int | None:
+        """Write `key` only if it has never been written; return the revision, None if it was.
+
+        `message_id` tells a repeat of this very write (after a lost answer) from somebody else's.
+        """
+        return await self.update(key, value, 0, message_id)
+
+    async def update(
+        self, key: str, value: Contract | bytes, revision: int, message_id: str
+    ) -> int | None:
+        """Write `key` only if it is still at `revision`; return the new one, None if it is not."""
+        try:
+            stored = await self._mesh.store(
+                self.subject(key), value, message_id, expected=revision
+            )
+        except Conflict:
+            newest = await self._mesh.last(self.stream, self.subject(key).name)
+            if newest is not None and newest.headers.get(MESSAGE_ID_HEADER) == message_id:
+                return newest.seq
+            return None
+        return stored.seq
+
+    async def delete(self, key: str) -> None:
+        """Delete `key`; a missing one is fine."""
+        await self._mesh.store(self.subject(key), b"", headers={OPERATION_HEADER: "DEL"})
+
+    def _record(self, entry: Entry | None) -> Record | None:
+        if entry is None or is_deletion(entry.headers):
+            return None
+        key = entry.subject.removeprefix(f"$KV.{self._name}.")
+        return Record(key, entry.data, entry.seq)
+
+
+def is_deletion(headers: dict[str, str]) -> bool:
+    """Say whether a bucket message marks a key as gone (deleted, purged or expired)."""
+    return headers.get(OPERATION_HEADER) in {"DEL", "PURGE"} or MARKER_HEADER in headers

@@ -1,0 +1,505 @@
+"""This is about the mesh: one connection on which a process publishes, stores, asks and answers.
+
+FastStream carries what is declared once and served for long (requests and core events); streams,
+journals and text deltas use the same connection through nats-py directly. Nothing else in the
+product touches either library, save the modules that import-linter names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+import nats.errors
+import nats.js.errors
+from faststream.nats import NatsBroker
+from faststream.security import BaseSecurity
+from opentelemetry.trace import SpanKind
+
+from aalis_contracts.contract import Contract, InvalidBody
+from aalis_contracts.dead import CONTRACT_HEADER, MESSAGE_ID_HEADER
+from aalis_contracts.errors import ErrorBody, ErrorReply, Fault, InvalidRequest
+from aalis_contracts.subjects import Route, Subject
+from aalis_sdk import tracing
+from aalis_sdk.logs import Log
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from faststream.nats.message import NatsMessage
+    from nats.aio.client import Client
+    from nats.aio.msg import Msg
+    from nats.js import JetStreamContext
+
+    from aalis_sdk.settings import MeshSettings
+
+log = Log(__name__)
+
+Body = TypeVar("Body", bound=Contract)
+Answer = TypeVar("Answer", bound=Contract)
+
+DEFAULT_TIMEOUT: Final = 5.0
+"""Seconds a request waits for its answer (SPEC RPC-1)."""
+EXPECTED_HEADER: Final = "Nats-Expected-Last-Subject-Sequence"
+_WRONG_LAST_SEQUENCE: Final = 10071
+_RETRY_PAUSE: Final = 0.25
+
+
+class Absent(Exception):
+    """Nobody answered: no responder or no answer in time (SPEC RPC-1)."""
+
+    def __init__(self, subject: str, why: str) -> None:
+        super().__init__(f"{subject}: {why}")
+        self.subject = subject
+        self.why = why
+
+
+class Remote(Exception):
+    """The other side answered with an error (SPEC ERR-1)."""
+
+    def __init__(self, subject: str, error: ErrorBody) -> None:
+        super().__init__(f"{subject}: {error.code}: {error.message}")
+        self.error = error
+
+
+class Conflict(Exception):
+    """A compare-and-set was refused: somebody else wrote first."""
+
+
+class TooLarge(Exception):
+    """A body exceeds the server's `max_payload`; the message says by how much."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Where a durable publish ended up; `duplicate` if its id was there before."""
+
+    seq: int
+    duplicate: bool
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A message of a stream as it is stored."""
+
+    subject: str
+    seq: int
+    data: bytes
+    headers: dict[str, str]
+    time_ms: int
+
+
+class Mesh:
+    """One process's connection to NATS."""
+
+    def __init__(self, settings: MeshSettings, service: str) -> None:
+        self.settings = settings
+        self.service = service
+        self.reconnected: list[Callable[[], None]] = []
+        self._broker = NatsBroker(
+            [url.strip() for url in settings.nats_url.split(",")],
+            name=f"{service}/{settings.instance}",
+            max_reconnect_attempts=-1,
+            reconnect_time_wait=cast("int", 0.2),
+            ping_interval=10,
+            max_outstanding_pings=2,
+            connect_timeout=3,
+            pending_size=16 * 1024 * 1024,
+            graceful_timeout=settings.grace_seconds,
+            error_cb=self._on_error,
+            reconnected_cb=self._on_reconnected,
+            disconnected_cb=self._on_disconnected,
+            logger=None,
+            apply_types=False,
+            decoder=_whole_message,
+            security=_security(settings),
+        )
+        self._client: Client | None = None
+        self._js: JetStreamContext | None = None
+
+    @property
+    def client(self) -> Client:
+        """The nats-py client, for the few modules that speak to it directly."""
+        if self._client is None:
+            message = "the mesh is not connected yet; call connect() first"
+            raise RuntimeError(message)
+        return self._client
+
+    @property
+    def js(self) -> JetStreamContext:
+        """The JetStream side of the same connection."""
+        if self._js is None:
+            message = "the mesh is not connected yet; call connect() first"
+            raise RuntimeError(message)
+        return self._js
+
+    @property
+    def connected(self) -> bool:
+        """Whether the connection is up at this moment."""
+        return self._client is not None and self._client.is_connected
+
+    async def connect(self) -> None:
+        """Connect, waiting for as long as no server answers; then start what was declared."""
+        self._client = await self._broker.connect()
+        self._js = self._client.jetstream(timeout=DEFAULT_TIMEOUT)
+        await self._broker.start()
+
+    async def close(self) -> None:
+        """Finish running handlers, then disconnect; a server that is gone does not matter."""
+        try:
+            await self._broker.stop()
+        except (nats.errors.Error, OSError, asyncio.TimeoutError) as error:
+            log.debug("closed without the server", reason=repr(error))
+        if self._client is not None and not self._client.is_closed:
+            await self._client.close()
+
+    # publish -----------------------------------------------------------------------------
+
+    async def publish(
+        self, subject: Subject, body: Contract | bytes, headers: dict[str, str] | None = None
+    ) -> None:
+        """Publish without waiting for anything; raise `TooLarge` for a body over the limit."""
+        data, head = self._prepare(body, headers)
+        with tracing.span(
+            f"publish {subject.template}",
+            SpanKind.PRODUCER,
+            tracing.messaging("publish", subject),
+        ):
+            tracing.inject(head)
+            await self.client.publish(subject.name, data, headers=head)
+
+    async def publish_quietly(self, subject: Subject, body: Contract) -> None:
+        """Publish without a span of its own: for text deltas, many a second."""
+        data, head = self._prepare(body, None)
+        tracing.inject(head)
+        await self.client.publish(subject.name, data, headers=head)
+
+    async def store(
+        self,
+        subject: Subject,
+        body: Contract | bytes,
+        message_id: str | None = None,
+        *,
+        expected: int | None = None,
+        headers: dict[str, str] | None = None,
+        patience: float = 10.0,
+    ) -> Stored:
+        """Publish into a stream and wait until it is stored.
+
+        `message_id` makes a repeat harmless, so a lost answer is asked for again for `patience`
+        seconds. `expected` is the sequence the subject's last message must have (0 = none):
+        otherwise `Conflict`. Raises `Fault` when nobody stored it in time, `TooLarge` for a body
+        over the limit.
+        """
+        data, head = self._prepare(body, headers)
+        if message_id is not None:
+            head[MESSAGE_ID_HEADER] = message_id
+        if expected is not None:
+            head[EXPECTED_HEADER] = str(expected)
+        with tracing.span(
+            f"publish {subject.template}", SpanKind.PRODUCER, tracing.messaging("publish", subject)
+        ):
+            tracing.inject(head)
+            return await self._store(subject.name, data, head, patience)
+
+    async def _store(
+        self, subject: str, data: bytes, head: dict[str, str], patience: float
+    ) -> Stored:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + patience
+        repeatable = MESSAGE_ID_HEADER in head or EXPECTED_HEADER not in head
+        while True:
+            try:
+                ack = await self.js.publish(subject, data, headers=head, timeout=2.0)
+            except nats.js.errors.APIError as error:
+                if error.err_code == _WRONG_LAST_SEQUENCE:
+                    raise Conflict(str(error.description)) from None
+                problem = f"{error.err_code}: {error.description}"
+            except (nats.errors.Error, asyncio.TimeoutError) as error:
+                problem = repr(error)
+            else:
+                return Stored(ack.seq, bool(ack.duplicate))
+            if not repeatable or loop.time() >= deadline:
+                message = f"{subject} was not stored: {problem}"
+                raise Fault(message, "timeout")
+            await asyncio.sleep(_RETRY_PAUSE)
+
+    def _prepare(
+        self, body: Contract | bytes, headers: dict[str, str] | None
+    ) -> tuple[bytes, dict[str, str]]:
+        head = dict(headers or {})
+        if isinstance(body, Contract):
+            head.setdefault(CONTRACT_HEADER, f"{type(body).__name__}.v1")
+            head.setdefault("content-type", "application/json")
+            data = body.to_json()
+        else:
+            data = body
+        limit = self.client.max_payload - 4096
+        if len(data) > limit:
+            message = f"a body of {len(data)} bytes exceeds the limit of {limit} bytes"
+            raise TooLarge(message)
+        return data, head
+
+    # streams -----------------------------------------------------------------------------
+
+    async def last(self, stream: str, subject: str) -> Entry | None:
+        """Return the newest message of `subject` in `stream`, or None."""
+        return await self.direct_get(stream, {"last_by_subj": subject})
+
+    async def next(self, stream: str, subject: str, after: int) -> Entry | None:
+        """Return the first message of `subject` with a sequence above `after`, or None."""
+        return await self.direct_get(stream, {"seq": after + 1, "next_by_subj": subject})
+
+    async def direct_get(self, stream: str, query: dict[str, object]) -> Entry | None:
+        """Ask `stream` for one message (`$JS.API.DIRECT.GET`); None when there is none."""
+        reply = await self._ask(f"$JS.API.DIRECT.GET.{stream}", json.dumps(query).encode())
+        head = reply.headers or {}
+        status = head.get("Status")
+        if status == "404":
+            return None
+        if status is not None:
+            message = f"stream {stream} answered {status} {head.get('Description', '')}"
+            raise Fault(message)
+        return _entry(reply.data, head)
+
+    async def range(self, stream: str, subject: str, first: int, limit: int = 1000) -> list[Entry]:
+        """Return up to `limit` messages of `subject` from sequence `first` on, in order."""
+        query = {"seq": first, "next_by_subj": subject, "batch": limit}
+        return await self._batch(stream, query)
+
+    async def lasts(self, stream: str, patterns: list[str]) -> list[Entry]:
+        """Return the newest message of every subject that matches one of `patterns`."""
+        return await self._batch(stream, {"multi_last": patterns, "batch": 10_000})
+
+    async def _batch(self, stream: str, query: dict[str, object]) -> list[Entry]:
+        inbox = self.client.new_inbox()
+        subscription = await self.client.subscribe(inbox)
+        try:
+            await self.client.publish(
+                f"$JS.API.DIRECT.GET.{stream}", json.dumps(query).encode(), reply=inbox
+            )
+            found: list[Entry] = []
+            while True:
+                message = await subscription.next_msg(timeout=DEFAULT_TIMEOUT)
+                head = message.headers or {}
+                status = head.get("Status")
+                if status in {"204", "404"}:
+                    return found
+                if status is not None:
+                    text = f"stream {stream} answered {status} {head.get('Description', '')}"
+                    raise Fault(text)
+                found.append(_entry(message.data, head))
+        except (nats.errors.Error, asyncio.TimeoutError) as error:
+            message = f"stream {stream} did not answer: {error!r}"
+            raise Fault(message, "timeout") from None
+        finally:
+            if not self.client.is_closed:
+                await subscription.unsubscribe()
+
+    async def _ask(self, subject: str, data: bytes) -> Msg:
+        try:
+            return await self.client.request(subject, data, timeout=DEFAULT_TIMEOUT)
+        except nats.errors.NoRespondersError:
+            raise Absent(subject, "no responder") from None
+        except (nats.errors.Error, asyncio.TimeoutError) as error:
+            message = f"{subject} did not answer: {error!r}"
+            raise Fault(message, "timeout") from None
+
+    # requests ----------------------------------------------------------------------------
+
+    async def request(
+        self,
+        subject: Subject,
+        body: Contract,
+        answer: type[Answer],
+        timeout: float = DEFAULT_TIMEOUT,
+    ) -> Answer:
+        """Ask and return the answer.
+
+        Raises `Absent` when nobody answers in `timeout` seconds, `Remote` for an error answer,
+        `Fault` for an answer that cannot be read, `TooLarge` for a body over the limit.
+        """
+        data, head = self._prepare(body, None)
+        with tracing.span(
+            f"request {subject.template}", SpanKind.CLIENT, tracing.messaging("request", subject)
+        ):
+            tracing.inject(head)
+            try:
+                reply = await self.client.request(
+                    subject.name, data, timeout=timeout, headers=head
+                )
+            except nats.errors.NoRespondersError:
+                raise Absent(subject.name, "no responder") from None
+            except (nats.errors.Error, asyncio.TimeoutError):
+                raise Absent(subject.name, f"no answer within {timeout:g} s") from None
+            return _read_answer(subject, reply.data, answer)
+
+    async def respond(  # noqa: PLR0913 - each argument is one decision of the offer
+        self,
+        template: str,
+        body: type[Body],
+        handler: Callable[[Body], Awaitable[Contract]],
+        *,
+        name: str | None = None,
+        concurrency: int = 256,
+    ) -> Offer:
+        """Answer requests on a subject, shared by all replicas in one queue group (REG-8).
+
+        `name` is the concrete subject when `template` has tokens. Bad bodies are answered
+        `invalid`; `InvalidRequest` and `Fault` become error answers; anything else is a bug,
+        logged with its stack and answered `internal`.
+        """
+        subject = name or Route(template, "request", "").pattern
+
+        async def serve(message: NatsMessage) -> bytes:
+            with tracing.span(
+                f"process {template}",
+                SpanKind.CONSUMER,
+                tracing.messaging("process", Subject(message.raw_message.subject, template)),
+                headers=message.headers,
+            ):
+                return await _answer(template, message.body, body, handler)
+
+        return await self._subscribe(subject, serve, queue=subject, concurrency=concurrency)
+
+    async def listen(
+        self,
+        template: str,
+        body: type[Body],
+        handler: Callable[[Body], Awaitable[None]],
+        *,
+        queue: str = "",
+        name: str | None = None,
+        concurrency: int = 256,
+    ) -> Offer:
+        """Hear events on a subject; with `queue`, one process of that group hears each.
+
+        A body that cannot be read is ignored with a debug line (SPEC CON-8); a failing handler
+        is logged and disturbs nothing.
+        """
+        subject = name or Route(template, "event", "").pattern
+
+        async def hear(message: NatsMessage) -> None:
+            try:
+                event = body.from_json(message.body)
+            except InvalidBody as error:
+                log.debug("event ignored", subject=template, reason=str(error))
+                return
+            with tracing.span(
+                f"process {template}",
+                SpanKind.CONSUMER,
+                tracing.messaging("process", Subject(message.raw_message.subject, template)),
+                headers=message.headers,
+            ):
+                try:
+                    await handler(event)
+                except Exception:  # noqa: BLE001 - a listener's bug must not stop the others
+                    log.error("event handler failed", subject=template, exc_info=True)
+
+        return await self._subscribe(subject, hear, queue=queue, concurrency=concurrency)
+
+    async def _subscribe(
+        self, subject: str, handler: Callable[[Any], Awaitable[Any]], *, queue: str, concurrency: int
+    ) -> Offer:
+        subscriber = self._broker.subscriber(subject, queue=queue, max_workers=concurrency)
+        subscriber(handler)
+        await subscriber.start()
+        await self.client.flush()
+        return Offer(subscriber)
+
+    async def _on_error(self, error: Exception) -> None:
+        log.debug("nats", reason=repr(error))
+
+    async def _on_disconnected(self) -> None:
+        if self._client is not None and not self._client.is_closed:
+            log.warning("NATS is gone; reconnecting", url=self.settings.nats_url)
+
+    async def _on_reconnected(self) -> None:
+        log.info("NATS is back")
+        for tell in self.reconnected:
+            tell()
+
+
+class Offer:
+    """A subscription that can be taken back."""
+
+    def __init__(self, subscriber: Any) -> None:  # noqa: ANN401 - FastStream's own type is internal
+        self._subscriber = subscriber
+
+    async def withdraw(self) -> None:
+        """Stop serving; what runs is finished."""
+        try:
+            await self._subscriber.stop()
+        except (nats.errors.Error, OSError) as error:
+            log.debug("withdrawn without the server", reason=repr(error))
+
+
+async def _whole_message(message: NatsMessage) -> NatsMessage:
+    """Hand the handler the message itself: bodies are read by their contract, not guessed."""
+    return message
+
+
+async def _answer(
+    template: str,
+    data: bytes,
+    body: type[Body],
+    handler: Callable[[Body], Awaitable[Contract]],
+) -> bytes:
+    try:
+        return (await handler(body.from_json(data))).to_json()
+    except InvalidBody as error:
+        failure = ErrorBody(code="invalid", message=str(error))
+    except InvalidRequest as error:
+        failure = ErrorBody(code=error.code, message=error.message)
+    except Fault as error:
+        failure = ErrorBody(code=error.code, message=error.message, retryable=error.retryable)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the asker gets an answer
+        log.error("request failed", subject=template, exc_info=True)
+        failure = ErrorBody(code="internal", message=type(error).__name__, retryable=True)
+    return ErrorReply(error=failure).to_json()
+
+
+def _read_answer(subject: Subject, data: bytes, answer: type[Answer]) -> Answer:
+    if data.startswith(b'{"error":'):
+        try:
+            reply = ErrorReply.from_json(data)
+        except InvalidBody:
+            pass
+        else:
+            raise Remote(subject.name, reply.error)
+    try:
+        return answer.from_json(data)
+    except InvalidBody as error:
+        message = f"{subject.name}: unreadable answer: {error}"
+        raise Fault(message, retryable=False) from None
+
+
+def _entry(data: bytes, head: dict[str, str]) -> Entry:
+    return Entry(
+        subject=head["Nats-Subject"],
+        seq=int(head["Nats-Sequence"]),
+        data=data,
+        headers=head,
+        time_ms=_milliseconds(head["Nats-Time-Stamp"]),
+    )
+
+
+def _milliseconds(stamp: str) -> int:
+    """Read the server's RFC 3339 time (nanoseconds, Z) as milliseconds since the epoch."""
+    from datetime import datetime, timezone  # noqa: PLC0415 - only streams' readers need it
+
+    seconds, _, fraction = stamp.removesuffix("Z").partition(".")
+    whole = datetime.fromisoformat(seconds).replace(tzinfo=timezone.utc)
+    return int(whole.timestamp()) * 1000 + int((fraction + "000")[:3])
+
+
+def _security(settings: MeshSettings) -> BaseSecurity | None:
+    from faststream.nats import security  # noqa: PLC0415 - only secured servers need it
+
+    if settings.nats_creds is not None:
+        return security.NatsCredentials(str(settings.nats_creds))
+    if settings.nats_nkey_seed is not None:
+        return security.NatsNKey(str(settings.nats_nkey_seed))
+    return None

@@ -1,0 +1,393 @@
+"""This is about plugins: a process that offers tools, interceptors, prompt blocks or commands.
+
+    plugin = Plugin("weather")
+
+    @plugin.tool("weather", "Tell the weather of a city", {"city": {"type": "string"}})
+    async def weather(args, context):
+        return f"Sunny in {args['city']}"
+
+    plugin.run()
+
+`run` does everything else: settings, logs, tracing, health, registry, draining. A service that
+offers things beside its own work attaches a plugin to its mesh instead of running it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+
+from aalis_contracts import subjects
+from aalis_contracts.catalogue import Catalogue
+from aalis_contracts.contract import Contract
+from aalis_contracts.hooks import (
+    HOOKS,
+    INPUT_BEFORE,
+    HookReply,
+    HookRequest,
+
+    PromptBlocks,
+    PromptBuild,
+)
+from aalis_contracts.registry import (
+    CommandArg,
+    CommandEntry,
+    CommandOption,
+    HookEntry,
+    PromptEntry,
+    ToolEntry,
+)
+from aalis_contracts.rpc import CommandResult, CommandRun
+from aalis_contracts.tools import (
+    FunctionDefinition,
+    ToolCallContext,
+    ToolCallRequest,
+    ToolCancel,
+    ToolDefinition,
+    ToolResult,
+)
+from aalis_sdk.offers import Announcement, Announcer
+from aalis_sdk.tool_host import Tool, ToolHost
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from aalis_contracts.registry import Confirm, Risk, Visibility
+    from aalis_contracts.text import JsonObject
+    from aalis_sdk.mesh import Mesh, Offer
+    from aalis_sdk.registry import Registry
+
+Event = TypeVar("Event", bound=Contract)
+
+
+class Stop(Exception):
+    """Raised by an interceptor to stop its hook; `patch` is applied before (SPEC HOOK-6)."""
+
+    def __init__(self, **patch: object) -> None:
+        super().__init__("stopped")
+        self.patch = patch
+
+
+@dataclass(frozen=True)
+class Handle:
+    """What was offered; withdrawing an old handle does not remove its successor (TOOL-1)."""
+
+    announcement: Announcement
+    plugin: Plugin
+
+    async def withdraw(self) -> None:
+        """Take this offer back."""
+        await self.plugin.withdraw(self.announcement)
+
+
+class Plugin:
+    """The offers of one process; attach it to a mesh, or `run` it as a process of its own."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._announcements: dict[str, Announcement] = {}
+        self._listeners: list[Callable[[Mesh], Awaitable[Offer]]] = []
+        self._offers: list[Offer] = []
+        self._starters: list[Callable[[Mesh, Registry], Awaitable[None]]] = []
+        self._closers: list[Callable[[], Awaitable[None]]] = []
+        self._mesh: Mesh | None = None
+        self._announcer: Announcer | None = None
+        self._host: ToolHost | None = None
+
+    # declarations ------------------------------------------------------------------------
+
+    def tool(  # noqa: PLR0913 - each argument is a field of REG-3
+        self,
+        name: str,
+        description: str,
+        properties: JsonObject | None = None,
+        *,
+        required: list[str] | None = None,
+        schema: JsonObject | None = None,
+        groups: list[str] | None = None,
+        visibility: Visibility = "public",
+        risk: Risk | None = None,
+        confirm: Confirm | None = None,
+        timeout_ms: int = 60_000,
+        retry: Literal["safe", "never"] = "never",
+        accepts_images: bool = False,
+    ) -> Callable[[Any], Any]:
+        """Offer a tool. The handler gets (arguments, context) and returns text or any value.
+
+        `properties` are the JSON Schema properties of its arguments; no others are allowed.
+        `schema` replaces the whole schema. `retry: safe` says that running a call twice does no
+        harm: only such a call runs again when its host died (SPEC TOOL-7).
+        """
+        parameters: JsonObject = schema or {
+            "type": "object",
+            "properties": properties or {},
+            "required": cast("Any", required or []),
+            "additionalProperties": False,
+        }
+        function = FunctionDefinition(name=name, description=description, parameters=parameters)
+        entry = ToolEntry(
+            definition=ToolDefinition(function=function),
+            plugin=self.name,
+            groups=groups or [],
+            visibility=visibility,
+            risk=risk,
+            confirm=confirm,
+            timeout_ms=timeout_ms,
+            retry=retry,
+            accepts_images=accepts_images,
+        )
+
+        def declare(
+            handler: Callable[[JsonObject, ToolCallContext], Awaitable[object]],
+        ) -> Callable[[JsonObject, ToolCallContext], Awaitable[object]]:
+            tool = Tool(entry, handler)
+            self._declare(
+                Announcement(subjects.tool_key(name), entry, lambda: self._serve_tool(tool))
+            )
+            return handler
+
+        return declare
+
+    def intercept(
+        self,
+        hook: str,
+        *,
+        order: int = 0,
+        timeout_ms: int = 5000,
+        on_failure: Literal["skip", "fail"] = "skip",
+    ) -> Callable[[Any], Any]:
+        """Offer an interceptor. The handler gets the hook's data and returns a patch or None.
+
+        A patch is a dict of camelCase top-level fields. Raising `Stop` stops the chain.
+        """
+        entry = HookEntry(
+            hook=hook, plugin=self.name, order=order, timeout_ms=timeout_ms, on_failure=on_failure
+        )
+        return self._hook_declaration(entry)
+
+    def observe(self, hook: str, *, order: int = 0) -> Callable[[Any], Any]:
+        """Be told of a hook without anybody waiting for it."""
+        return self._hook_declaration(
+            HookEntry(hook=hook, plugin=self.name, order=order, mode="observe")
+        )
+
+    def preprocessor(self, name: str) -> Callable[[Any], Any]:
+        """Offer a preprocessor: an `agent:input:before` interceptor of its own name (HOOK-17)."""
+        return self._hook_declaration(HookEntry(hook=INPUT_BEFORE, plugin=name))
+
+    def contribute(self, contribution: str, anchor: str) -> Callable[[Any], Any]:
+        """Offer a prompt contribution. The handler gets a `PromptBuild`: text, texts or None."""
+        entry = PromptEntry(plugin=self.name, id=contribution, anchor=anchor)
+
+        def declare(
+            handler: Callable[[PromptBuild], Awaitable[str | list[str] | None]],
+        ) -> Callable[[PromptBuild], Awaitable[str | list[str] | None]]:
+            async def build(request: PromptBuild) -> PromptBlocks:
+                return PromptBlocks(blocks=await handler(request))
+
+            async def serve() -> list[Offer]:
+                subject = subjects.prompt(self.name, contribution)
+                return [
+                    await self.mesh.respond(
+                        subject.template, PromptBuild, build, name=subject.name
+                    )
+                ]
+
+            self._declare(
+                Announcement(subjects.prompt_key(self.name, contribution), entry, serve)
+            )
+            return handler
+
+        return declare
+
+    def command(  # noqa: PLR0913 - each argument is a field of REG-4
+        self,
+        path: str,
+        description: str,
+        *,
+        args: list[CommandArg] | None = None,
+        options: list[CommandOption] | None = None,
+        risk: Risk | None = None,
+        visibility: Visibility = "public",
+        confirm: Confirm | None = None,
+        aliases: list[str] | None = None,
+    ) -> Callable[[Any], Any]:
+        """Offer a slash command. The handler gets a `CommandRun` and returns the answer or None."""
+        entry = CommandEntry(
+            path=path,
+            plugin=self.name,
+            args=args or [],
+            options=options or [],
+            description=description,
+            risk=risk,
+            visibility=visibility,
+            confirm=confirm,
+            aliases=aliases or [],
+        )
+
+        def declare(
+            handler: Callable[[CommandRun], Awaitable[str | None]],
+        ) -> Callable[[CommandRun], Awaitable[str | None]]:
+            async def run(request: CommandRun) -> CommandResult:
+                return CommandResult(text=await handler(request))
+
+            async def serve() -> list[Offer]:
+                subject = subjects.command_run(path)
+                return [
+                    await self.mesh.respond(subject.template, CommandRun, run, name=subject.name)
+                ]
+
+            self._declare(Announcement(subjects.command_key(path), entry, serve))
+            return handler
+
+        return declare
+
+    def on(
+        self, template: str, event: type[Event], *, shared: bool = True
+    ) -> Callable[[Callable[[Event], Awaitable[None]]], Callable[[Event], Awaitable[None]]]:
+        """Hear an event; `shared` = one replica hears each, otherwise every replica does."""
+
+        def declare(
+            handler: Callable[[Event], Awaitable[None]],
+        ) -> Callable[[Event], Awaitable[None]]:
+            queue = self.name if shared else ""
+            self._listeners.append(
+                lambda mesh: mesh.listen(template, event, handler, queue=queue)
+            )
+            return handler
+
+        return declare
+
+    def on_start(
+        self, starter: Callable[[Mesh, Registry], Awaitable[None]]
+    ) -> Callable[[Mesh, Registry], Awaitable[None]]:
+        """Run `starter` once the mesh is there, before anything is offered."""
+        self._starters.append(starter)
+        return starter
+
+    def on_close(self, closer: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+        """Run `closer` after everything was withdrawn."""
+        self._closers.append(closer)
+        return closer
+
+    # life --------------------------------------------------------------------------------
+
+    @property
+    def mesh(self) -> Mesh:
+        """The mesh this plugin is attached to."""
+        if self._mesh is None:
+            message = f"plugin {self.name} is not attached to a mesh yet"
+            raise RuntimeError(message)
+        return self._mesh
+
+    async def attach(self, mesh: Mesh, registry: Registry) -> None:
+        """Offer everything that was declared, on this mesh."""
+        self._mesh = mesh
+        self._host = ToolHost(mesh, Catalogue(mesh.settings.locale))
+        for starter in self._starters:
+            await starter(mesh, registry)
+        for listen in self._listeners:
+            self._offers.append(await listen(mesh))
+        self._announcer = Announcer(mesh, registry, self.name)
+        for announcement in self._announcements.values():
+            await self._announcer.add(announcement)
+
+    async def offer(self, key: str) -> Handle:
+        """Offer what was declared under `key` after the plugin was attached."""
+        announcement = self._announcements[key]
+        if self._announcer is not None:
+            await self._announcer.add(announcement)
+        return Handle(announcement, self)
+
+    async def withdraw(self, announcement: Announcement) -> None:
+        """Take one offer back, if it is still this one's."""
+        if self._announcements.get(announcement.key) is announcement:
+            del self._announcements[announcement.key]
+        if self._announcer is not None:
+            await self._announcer.withdraw(announcement)
+
+    async def detach(self) -> None:
+        """Withdraw everything, let running tool calls finish, close."""
+        if self._announcer is not None:
+            await self._announcer.close()
+        for offer in self._offers:
+            await offer.withdraw()
+        if self._host is not None and self._mesh is not None:
+            await self._host.drain(self._mesh.settings.grace_seconds)
+        for closer in self._closers:
+            await closer()
+
+    def run(self) -> None:
+        """Run this plugin as a process, until SIGTERM."""
+        from aalis_sdk.service import run_plugin  # noqa: PLC0415 - the service imports plugins
+
+        run_plugin(self)
+
+    # serving -----------------------------------------------------------------------------
+
+    def _declare(self, announcement: Announcement) -> None:
+        self._announcements[announcement.key] = announcement
+
+    def _hook_declaration(self, entry: HookEntry) -> Callable[[Any], Any]:
+        if entry.hook not in HOOKS:
+            message = f"hook {entry.hook!r} is unknown; use one of {', '.join(HOOKS)}"
+            raise ValueError(message)
+
+        def declare(handler: Callable[[Any], Awaitable[JsonObject | None]]) -> Any:  # noqa: ANN401
+            self._declare(
+                Announcement(
+                    subjects.hook_key(entry.hook, entry.plugin),
+                    entry,
+                    lambda: self._serve_hook(entry, handler),
+                )
+            )
+            return handler
+
+        return declare
+
+    async def _serve_hook(
+        self, entry: HookEntry, handler: Callable[[Any], Awaitable[JsonObject | None]]
+    ) -> list[Offer]:
+        data_type = HOOKS[entry.hook][0]
+
+        async def answer(request: HookRequest) -> HookReply:
+            try:
+                patch = await handler(data_type.from_object(request.data))
+            except Stop as stop:
+                return HookReply(action="stop", patch=cast("JsonObject", stop.patch) or None)
+            return HookReply(action="next", patch=patch)
+
+        async def hear(request: HookRequest) -> None:
+            await handler(data_type.from_object(request.data))
+
+        subject = subjects.hook(entry.hook, entry.plugin)
+        if entry.mode == "observe":
+            return [
+                await self.mesh.listen(
+                    subject.template, HookRequest, hear, name=subject.name, queue=subject.name
+                )
+            ]
+        return [
+            await self.mesh.respond(subject.template, HookRequest, answer, name=subject.name)
+        ]
+
+    async def _serve_tool(self, tool: Tool) -> list[Offer]:
+        host = self._host
+        if host is None:
+            message = f"plugin {self.name} is not attached to a mesh yet"
+            raise RuntimeError(message)
+
+        async def call(request: ToolCallRequest) -> ToolResult:
+            return await host.call(tool, request)
+
+        name = tool.entry.name
+        served = subjects.tool_call(name)
+        cancelled = subjects.tool_cancel(name)
+        return [
+            await self.mesh.respond(served.template, ToolCallRequest, call, name=served.name),
+            await self.mesh.listen(
+                cancelled.template, ToolCancel, host.cancel, name=cancelled.name
+            ),
+        ]
+
+

@@ -1,0 +1,177 @@
+"""This is about the registry: who offers what right now (SPEC REG-1 to REG-8).
+
+Entries live in KV `registry` with a time to live of 30 s and are written again every 10 s. A
+reader keeps a live copy without any consumer on the server: it hears the writes themselves, and
+forgets an entry that nobody has repeated for its time to live.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import nats.errors
+
+from aalis_contracts.contract import Contract, InvalidBody
+from aalis_contracts.errors import Fault
+from aalis_contracts.registry import (
+    CommandEntry,
+    HookEntry,
+    PromptEntry,
+    ServiceEntry,
+    ToolEntry,
+)
+from aalis_sdk.buckets import Bucket, is_deletion
+from aalis_sdk.logs import Log
+from aalis_sdk.mesh import Absent, Mesh
+from aalis_sdk.topology import REGISTRY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nats.aio.msg import Msg
+
+log = Log(__name__)
+
+TTL_SECONDS: Final = 30
+REFRESH_SECONDS: Final = 10.0
+_PREFIX: Final = f"$KV.{REGISTRY}."
+_KINDS: Final[dict[str, type[Contract]]] = {
+    "hook": HookEntry,
+    "prompt": PromptEntry,
+    "tool": ToolEntry,
+    "command": CommandEntry,
+    "service": ServiceEntry,
+}
+_Kind = TypeVar("_Kind", bound=Contract)
+
+
+@dataclass(frozen=True)
+class _Seen:
+    entry: Contract
+    until: float
+
+
+class Registry:
+    """A live copy of the registry."""
+
+    def __init__(self, mesh: Mesh) -> None:
+        self._mesh = mesh
+        self._bucket = Bucket(mesh, REGISTRY)
+        self._seen: dict[str, _Seen] = {}
+        self._changed: list[Callable[[], None]] = []
+        self._reload: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Hear every change from now on, then read what is there."""
+        await self._mesh.client.subscribe(f"{_PREFIX}>", cb=self._heard)
+        await self._mesh.client.flush()
+        self._mesh.reconnected.append(self._read_again)
+        await self._read_all()
+
+    def hooks(self, hook: str, mode: str = "intercept") -> list[HookEntry]:
+        """Return the live entries of a hook, in (`order`, name) order (HOOK-9)."""
+        prefix = f"hook.{hook.replace(':', '.')}."
+        found = [e for k, e in self._live(HookEntry) if k.startswith(prefix) and e.hook == hook]
+        return sorted((e for e in found if e.mode == mode), key=lambda e: (e.order, e.plugin))
+
+    def prompts(self) -> list[PromptEntry]:
+        """Return the prompt contributions, sorted by key."""
+        return sorted((e for _, e in self._live(PromptEntry)), key=lambda e: e.key)
+
+    def tools(self) -> list[ToolEntry]:
+        """Return the tools, sorted by name."""
+        return sorted((e for _, e in self._live(ToolEntry)), key=lambda e: e.name)
+
+    def commands(self) -> list[CommandEntry]:
+        """Return the commands, sorted by path."""
+        return sorted((e for _, e in self._live(CommandEntry)), key=lambda e: e.path)
+
+    def services(self, service: str | None = None) -> list[ServiceEntry]:
+        """Return the running instances, of one service or of all."""
+        found = [e for _, e in self._live(ServiceEntry) if service in {None, e.service}]
+        return sorted(found, key=lambda e: (e.service, e.instance))
+
+    def capable(self, capability: str) -> bool:
+        """Say whether some running service claims `capability`."""
+        return any(capability in e.capabilities for e in self.services())
+
+    def get(self, key: str) -> Contract | None:
+        """Return the live entry under a registry key, if any."""
+        seen = self._seen.get(key)
+        return seen.entry if seen is not None and seen.until > _now() else None
+
+    async def wait_for(self, condition: Callable[[], bool], timeout: float) -> bool:
+        """Wait until `condition` holds (it is asked after every change); False after `timeout`."""
+        changed = asyncio.Event()
+        self._changed.append(changed.set)
+        try:
+            async with asyncio.timeout(timeout):
+                while not condition():
+                    changed.clear()
+                    with contextlib.suppress(asyncio.TimeoutError):
+                        await asyncio.wait_for(changed.wait(), 0.5)
+        except TimeoutError:
+            return condition()
+        finally:
+            self._changed.remove(changed.set)
+        return True
+
+    def _live(self, kind: type[_Kind]) -> list[tuple[str, _Kind]]:
+        now = _now()
+        return [
+            (key, seen.entry)
+            for key, seen in self._seen.items()
+            if isinstance(seen.entry, kind) and seen.until > now
+        ]
+
+    async def _heard(self, message: Msg) -> None:
+        self._take(message.subject, message.data, dict(message.headers or {}), _now())
+
+    def _take(self, subject: str, data: bytes, headers: dict[str, str], at: float) -> None:
+        key = subject.removeprefix(_PREFIX)
+        if is_deletion(headers):
+            self._seen.pop(key, None)
+        else:
+            entry = _read(key, data)
+            if entry is None:
+                return
+            self._seen[key] = _Seen(entry, at + TTL_SECONDS)
+        self._forget_expired()
+        for tell in list(self._changed):
+            tell()
+
+    def _forget_expired(self) -> None:
+        now = _now()
+        for key in [key for key, seen in self._seen.items() if seen.until <= now]:
+            del self._seen[key]
+
+    def _read_again(self) -> None:
+        self._reload = asyncio.create_task(self._read_all())
+
+    async def _read_all(self) -> None:
+        try:
+            for record in await self._bucket.all():
+                # The server keeps nothing past its time to live, so what it holds is alive; an
+                # entry already heard of directly is newer than this answer.
+                if self.get(record.key) is None:
+                    self._take(_PREFIX + record.key, record.value, {}, _now())
+        except (Fault, Absent, nats.errors.Error) as error:
+            log.warning("registry not read; will hear of entries as they refresh", why=str(error))
+
+
+def _read(key: str, data: bytes) -> Contract | None:
+    kind = _KINDS.get(key.partition(".")[0])
+    if kind is None:
+        return None
+    try:
+        return kind.from_json(data)
+    except InvalidBody as error:
+        log.warning("registry entry ignored", key=key, reason=str(error))
+        return None
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

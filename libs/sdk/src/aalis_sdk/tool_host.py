@@ -1,0 +1,238 @@
+"""This is about a tool's calls: each happens once, whoever dies (SPEC TOOL-5 to TOOL-8).
+
+Per key, KV `tool_results` holds `started`, then `finished` with the result. A repeated key gets
+the stored result, or joins the call that is still running, here or on another host. A call whose
+host died runs again only if the tool is registered `retry: safe`; otherwise the model is told that
+the outcome is unknown. A host proves that it lives by writing its record again; the one who waits
+looks at revisions only, never at another machine's clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from jsonschema import Draft202012Validator
+
+from aalis_contracts.contract import Contract
+from aalis_contracts.errors import InvalidRequest
+from aalis_contracts.subjects import kv_key
+from aalis_contracts.tools import ToolCallContext, ToolResult, error_result
+from aalis_sdk import tracing
+from aalis_sdk.buckets import Bucket, Record
+from aalis_sdk.logs import Log
+from aalis_sdk.results import as_result, failure_text, fit
+from aalis_sdk.topology import TOOL_RESULTS
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from aalis_contracts.catalogue import Catalogue
+    from aalis_contracts.registry import ToolEntry
+    from aalis_contracts.text import JsonObject
+    from aalis_contracts.tools import ToolCancel, ToolCallRequest
+    from aalis_sdk.mesh import Mesh
+
+log = Log(__name__)
+
+BEAT_SECONDS: Final = 1.0
+DEAD_AFTER_SECONDS: Final = 4.0
+_POLL_SECONDS: Final = 0.1
+
+
+class CallRecord(Contract):
+    """What KV `tool_results` holds under a call's key."""
+
+    state: Literal["started", "finished"]
+    host: str
+    beat: int = 0
+    result: ToolResult | None = None
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool that this process offers."""
+
+    entry: ToolEntry
+    handler: Callable[[JsonObject, ToolCallContext], Awaitable[object]]
+
+
+class ToolHost:
+    """Runs the calls of one process's tools."""
+
+    def __init__(self, mesh: Mesh, catalogue: Catalogue) -> None:
+        self._mesh = mesh
+        self._catalogue = catalogue
+        self._records = Bucket(mesh, TOOL_RESULTS)
+        self._host = uuid.uuid4().hex
+        self._running: dict[str, asyncio.Task[ToolResult]] = {}
+
+    async def call(self, tool: Tool, request: ToolCallRequest) -> ToolResult:
+        """Answer one call: with the stored result, the running call's, or a new one's."""
+        problems = schema_problems(tool.entry.definition.function.parameters, request.args)
+        if problems:
+            return error_result(self._catalogue.text("schemaProblems", problems=problems))
+        key = request.context.key
+        if not key:
+            message = "context.key is empty; every call needs its own key"
+            raise InvalidRequest(message)
+        task = self._running.get(key)
+        if task is None:
+            task = asyncio.create_task(self._once(tool, request))
+            self._running[key] = task
+            task.add_done_callback(lambda _: self._running.pop(key, None))
+        # Whoever asked may give up; the call itself goes on, and its result is kept.
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.cancelled():
+                return error_result(self._catalogue.text("cancelled"))
+            raise
+
+    async def cancel(self, cancel: ToolCancel) -> None:
+        """Stop a call that nobody waits for any more, if it runs here."""
+        task = self._running.get(cancel.key)
+        if task is not None:
+            log.info("tool call cancelled", key=cancel.key, reason=cancel.reason)
+            task.cancel()
+
+    async def drain(self, grace: float) -> None:
+        """Let running calls finish for `grace` seconds, then stop them."""
+        tasks = list(self._running.values())
+        if tasks:
+            await asyncio.wait(tasks, timeout=grace)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _once(self, tool: Tool, request: ToolCallRequest) -> ToolResult:
+        key = kv_key(request.context.key)
+        started = CallRecord(state="started", host=self._host)
+        revision = await self._records.create(key, started, f"{self._host}.{key}.0")
+        if revision is None:
+            revision, earlier = await self._await_other(key)
+            if earlier is not None:
+                return earlier
+            if tool.entry.retry == "never":
+                unknown = error_result(self._catalogue.text("outcomeUnknown"))
+                return await self._finish(key, revision, unknown)
+            taken = await self._records.update(
+                key, started, revision, f"{self._host}.{key}.{revision}"
+            )
+            if taken is None:
+                return await self._once(tool, request)
+            revision = taken
+        return await self._run(tool, request, key, revision)
+
+    async def _await_other(self, key: str) -> tuple[int, ToolResult | None]:
+        """Wait for the host that has this call; return its result, or None when it is dead."""
+        loop = asyncio.get_running_loop()
+        revision, changed = 0, loop.time()
+        while True:
+            record = await self._records.get(key)
+            if record is None:
+                return 0, None
+            call = CallRecord.from_json(record.value)
+            if call.state == "finished":
+                return record.revision, call.result
+            if record.revision != revision:
+                revision, changed = record.revision, loop.time()
+            elif loop.time() - changed > DEAD_AFTER_SECONDS:
+                return revision, None
+            await asyncio.sleep(_POLL_SECONDS)
+
+    async def _run(
+        self, tool: Tool, request: ToolCallRequest, key: str, revision: int
+    ) -> ToolResult:
+        beat = _Beat(self._records, key, self._host, revision)
+        beating = asyncio.create_task(beat.keep())
+        try:
+            result = await self._guarded(tool, request)
+        except asyncio.CancelledError:
+            result = error_result(self._catalogue.text("cancelled"))
+        finally:
+            beating.cancel()
+            await asyncio.gather(beating, return_exceptions=True)
+        limit = self._mesh.client.max_payload // 2
+        return await self._finish(key, beat.revision, fit(result, limit, self._catalogue))
+
+    async def _guarded(self, tool: Tool, request: ToolCallRequest) -> ToolResult:
+        name, context = request.name, request.context
+        with tracing.span(
+            f"execute_tool {name}",
+            attributes={
+                tracing.OPERATION: "execute_tool",
+                tracing.TOOL_NAME: name,
+                tracing.TOOL_CALL_ID: context.call_id,
+                tracing.CONVERSATION_ID: context.session_id,
+                tracing.TURN_ID: context.turn_id,
+            },
+        ) as span:
+            try:
+                value = await tool.handler(request.args, context)
+                return as_result(value, self._catalogue)
+            except Exception as error:  # noqa: BLE001 - a failed tool is an answer
+                span.set_attribute("error.type", type(error).__name__)
+                log.warning("tool failed", tool=name, key=context.key, exc_info=True)
+                return error_result(failure_text(error))
+
+    async def _finish(self, key: str, revision: int, result: ToolResult) -> ToolResult:
+        """Keep the result; if another host has finished the call meanwhile, its result counts."""
+        finished = CallRecord(state="finished", host=self._host, result=result)
+        kept = await self._records.update(
+            key, finished, revision, f"{self._host}.{key}.{revision}.end"
+        )
+        if kept is not None:
+            return result
+        record: Record | None = await self._records.get(key)
+        if record is not None:
+            other = CallRecord.from_json(record.value)
+            if other.state == "finished" and other.result is not None:
+                return other.result
+        log.warning("a tool call was taken over by another host", key=key)
+        return result
+
+
+@dataclass
+class _Beat:
+    """Writes the `started` record again and again, so that others see that this host lives."""
+
+    records: Bucket
+    key: str
+    host: str
+    revision: int
+    count: int = 0
+
+    async def keep(self) -> None:
+        while True:
+            await asyncio.sleep(BEAT_SECONDS)
+            self.count += 1
+            alive = CallRecord(state="started", host=self.host, beat=self.count)
+            # Shielded: a write that has been sent must not be forgotten half-way, or the
+            # revision it made would be taken for somebody else's.
+            write = asyncio.ensure_future(
+                self.records.update(
+                    self.key, alive, self.revision, f"{self.host}.{self.key}.b{self.count}"
+                )
+            )
+            try:
+                revision = await asyncio.shield(write)
+            except asyncio.CancelledError:
+                revision = await write
+                self.revision = revision or self.revision
+                raise
+            if revision is None:
+                return
+            self.revision = revision
+
+
+def schema_problems(schema: JsonObject, args: JsonObject) -> str:
+    """Return all problems of `args` against a JSON Schema as one text; empty = none (TOOL-5)."""
+    validator = Draft202012Validator(schema)
+    found = sorted(validator.iter_errors(args), key=lambda e: [str(p) for p in e.absolute_path])  # type: ignore[no-untyped-call]
+    return "; ".join(
+        f"{'.'.join(str(part) for part in error.absolute_path) or 'arguments'}: {error.message}"
+        for error in found
+    )
