@@ -26,12 +26,17 @@ from aalis_contracts.text import JsonObject
 
 
 class TurnStarted(Contract):
-    """JRN-1: a turn took over the lane; it covers the inputs from `from_seq` to `to_seq`."""
+    """JRN-1: a turn took over the lane; it covers `inputs`, from `from_seq` to `to_seq`.
+
+    `preempts` is the journal sequence at which the turn began that this one ends, if one ran.
+    """
 
     type: Literal["turn.started"] = "turn.started"
     turn_id: str
     from_seq: int
     to_seq: int
+    inputs: list[int]
+    preempts: int | None = None
     owner: str
     at: int
 
@@ -55,17 +60,23 @@ class InputPrepared(Contract):
     metadata: JsonObject
     swallowed_by: str | None = None
     archived: Message | None = None
+    owed: bool | None = None
     arrived_at: int
 
 
 class TurnPlanned(Contract):
-    """JRN-2: which input is answered, by which model, within which budgets."""
+    """JRN-2: which input is answered, by which model, within which budgets.
+
+    Without `inputSeq` every covered input was swallowed. `unavailable` is the text for the person
+    when no model can be resolved (AG-65).
+    """
 
     type: Literal["turn.planned"] = "turn.planned"
     input_seq: int | None = None
     llm: ModelRef | None = None
     max_tokens: int | None = None
     token_budget: int | None = None
+    max_iterations: int | None = None
     config: SessionConfig | None = None
     unavailable: str | None = None
 
@@ -113,11 +124,15 @@ class ToolFinished(Contract):
 
 
 class RowsSaved(Contract):
-    """JRN-5: memory has confirmed the turn's rows up to this index."""
+    """JRN-5: memory has confirmed the turn's rows up to this index.
+
+    With `owed` it has not: it was asked and did not answer, so they are owed (AG-19).
+    """
 
     type: Literal["rows.saved"] = "rows.saved"
     input_seq: int
     through_index: int
+    owed: bool | None = None
 
 
 class ReplyRetried(Contract):
@@ -146,12 +161,17 @@ class TurnReplying(Contract):
 
 
 class TurnEnded(Contract):
-    """JRN-7: how the turn ended."""
+    """JRN-7: how a turn ended; `swallowed` when no covered input was left to answer.
+
+    `turn_id` names the turn when it is not the one whose journal entry this is: a turn that was
+    pre-empted is ended by its successor.
+    """
 
     type: Literal["turn.ended"] = "turn.ended"
-    outcome: Outcome
+    turn_id: str | None = None
+    outcome: Outcome | Literal["swallowed"]
+    text: str | None = None
     error: str | None = None
-    owed: bool | None = None
     at: int
 
 
@@ -176,13 +196,15 @@ class JournalEntry(Contract):
     """One append to a lane's journal.
 
     `start_seq` is the stream sequence of the entry that began this turn (absent in that entry
-    itself); `owed_from` that of the oldest turn whose rows memory has not confirmed.
+    itself); `owed_from` that of the oldest turn whose rows memory has not confirmed. `carrier` is
+    the input whose delivery keeps this turn alive: only its redelivery may resume the turn.
     """
 
     session_id: SessionId
     lane: str
     turn_id: str
     covered_to: int
+    carrier: int
     ended: bool
     start_seq: int | None = None
     owed_from: int | None = None
