@@ -7,7 +7,7 @@ may come from another one.
 
 from __future__ import annotations
 
-from typing import Final, Literal, cast, get_args
+from typing import Final, Literal, get_args
 
 Locale = Literal["zh", "en"]
 LOCALES: Final[tuple[Locale, ...]] = get_args(Locale)
@@ -34,7 +34,7 @@ _ZH: Final[dict[str, str]] = {
     "delegationPrefix": "[跨会话委派]",
     "systemAnswer": "[系统]",
     "errorAnswer": "[错误]",
-    # attachments (CON-42)
+    # kinds of attachment, CON-42
     "image": "图片",
     "audio": "音频",
     "video": "视频",
@@ -248,7 +248,7 @@ class Catalogue:
         if locale not in LOCALES:
             message = f"locale {locale!r} is unknown; use one of {', '.join(LOCALES)}"
             raise ValueError(message)
-        self.locale: Locale = cast("Locale", locale)
+        self.locale: Locale = locale
         self._texts = TEXTS[self.locale]
 
     def text(self, key: str, **values: object) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
-from aalis_contracts.contract import Contract
+from aalis_contracts.contract import Contract, OpenContract
 from aalis_contracts.messages import IncomingMessage, Message, Outcome, SessionId
 from aalis_contracts.text import JsonObject
 
@@ -33,8 +33,11 @@ class ToolExecute(Contract):
     result: str | None = None
 
 
-class UsageBreakdown(Contract):
-    """Where the tokens of one call went: twelve numbers and who injected what (SPEC USE-3, 4)."""
+class UsageBreakdown(OpenContract):
+    """Where the tokens of one call went: twelve numbers and who injected what (SPEC USE-3, 4).
+
+    A bucket that a later version adds survives, since readers pass this on as received (PB-4).
+    """
 
     system: int
     persona: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, cast
 
 from pydantic import Field, JsonValue
 
@@ -182,11 +182,11 @@ HOOKS: Final[dict[str, tuple[type[Contract], frozenset[str]]]] = {
             }
         ),
     ),
-    MEMORY_CLEAR: (MemoryClearData, frozenset({"results"})),
+    MEMORY_CLEAR: (MemoryClearData, frozenset({"scope", "sessionId", "types", "results"})),
 }
 """Each hook that can be intercepted: its data, and the fields (camelCase) a patch may set."""
 
 
 def json_object(data: Contract) -> dict[str, JsonValue]:
     """Return `data` as the JSON object that travels in a `HookRequest`."""
-    return data.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return cast("dict[str, JsonValue]", data.to_object())

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal, cast
 
-from pydantic import ConfigDict, Field, JsonValue, StringConstraints, model_validator
+from pydantic import Field, JsonValue, StringConstraints, model_validator
 
-from aalis_contracts.contract import Contract
-from aalis_contracts.text import JsonObject, compact_json
+from aalis_contracts.contract import Contract, OpenContract
+from aalis_contracts.text import JsonObject, any_json, well_formed
 
 SessionId = Annotated[str, StringConstraints(min_length=1)]
 """Any non-empty string is a legal session id."""
@@ -32,19 +32,15 @@ CONTROL_KINDS: Final = frozenset({"event-marker"})
 DELEGATION_KIND: Final = "cross-session-delegation"
 
 
-class FunctionCall(Contract):
+class FunctionCall(OpenContract):
     """The function half of a tool call; `arguments` is a JSON string, possibly empty."""
-
-    model_config = ConfigDict(extra="allow")
 
     name: str
     arguments: str = ""
 
 
-class ToolCall(Contract):
+class ToolCall(OpenContract):
     """A call that a model asked for (SPEC CON-20); extra keys survive (CON-6)."""
-
-    model_config = ConfigDict(extra="allow")
 
     id: str
     type: Literal["function"] = "function"
@@ -227,15 +223,15 @@ def flatten_content(content: object) -> tuple[str | None, list[str]]:
     """Turn any `content` met at an edge into text and image references (SPEC CON-7).
 
     Text parts are joined by newlines, image parts are moved out, anything else becomes compact
-    JSON without binary fields. Nothing raises, whatever the value is.
+    JSON without binary fields; a lone part counts as a list of one. Nothing raises, whatever the
+    value is.
     """
-    if content is None or isinstance(content, str):
-        return content, []
-    if not isinstance(content, list):
-        return compact_json(content), []
+    if content is None:
+        return None, []
+    parts = cast("list[object]", content) if isinstance(content, list) else [content]
     texts: list[str] = []
     images: list[str] = []
-    for part in cast("list[object]", content):
+    for part in parts:
         text, image = _flatten_part(part)
         if image is not None:
             images.append(image)
@@ -245,41 +241,57 @@ def flatten_content(content: object) -> tuple[str | None, list[str]]:
 
 
 def _flatten_part(part: object) -> tuple[str | None, str | None]:
-    """Return (text, image reference) of one content part; one of the two is None."""
-    if part is None or isinstance(part, str):
-        return part, None
+    """Return (text, image reference) of one content part; at least one of the two is None."""
+    if part is None:
+        return None, None
+    if isinstance(part, str):
+        return well_formed(part), None
     if not isinstance(part, dict):
-        return compact_json(part), None
+        return any_json(part), None
     fields = cast("dict[str, object]", part)
+    kind = fields.get("type")
     text = fields.get("text")
-    if fields.get("type") in {"text", "input_text", "output_text", None} and isinstance(text, str):
-        return text, None
-    image = _image_reference(fields)
-    if image is not None:
-        return None, image
-    kept = {k: v for k, v in fields.items() if k not in _BINARY_FIELDS}
-    return compact_json(kept), None
+    if isinstance(text, str) and (kind is None or _is_one_of(kind, _TEXT_PARTS)):
+        return well_formed(text), None
+    if _is_one_of(kind, _IMAGE_PARTS) and (image := _image_reference(fields)) is not None:
+        return None, well_formed(image)
+    return any_json(_without_binary(fields)), None
 
 
+_TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
+_IMAGE_PARTS = frozenset({"image", "image_url", "input_image"})
 _BINARY_FIELDS = frozenset({"data", "bytes", "blob", "source", "image_url", "input_audio", "file"})
 
 
+def _is_one_of(kind: object, names: frozenset[str]) -> bool:
+    return isinstance(kind, str) and kind in names
+
+
+def _without_binary(fields: dict[str, object]) -> dict[str, object]:
+    return {
+        key: value
+        for key, value in fields.items()
+        if key not in _BINARY_FIELDS and not isinstance(value, bytes | bytearray)
+    }
+
+
 def _image_reference(fields: dict[str, object]) -> str | None:
-    """Read an image part in the OpenAI, Anthropic or plain form."""
-    if fields.get("type") not in {"image", "image_url", "input_image"}:
-        return None
+    """Read an image part in the OpenAI, Anthropic, MCP or plain form."""
     url = fields.get("image_url", fields.get("url"))
     if isinstance(url, dict):
         url = cast("dict[str, object]", url).get("url")
     if isinstance(url, str):
         return url
-    source = fields.get("source")
-    if isinstance(source, dict):
-        named = cast("dict[str, object]", source)
-        if isinstance(named.get("url"), str):
-            return cast("str", named["url"])
-        if isinstance(named.get("data"), str):
-            return f"data:{named.get('media_type', 'image/png')};base64,{named['data']}"
+    source = fields.get("source", fields)
+    if not isinstance(source, dict):
+        return None
+    named = cast("dict[str, object]", source)
+    if isinstance(named.get("url"), str):
+        return cast("str", named["url"])
+    if isinstance(named.get("data"), str):
+        mime = named.get("media_type", named.get("mimeType"))
+        prefix = f"data:{mime if isinstance(mime, str) else 'image/png'};base64,"
+        return f"{prefix}{named['data']}"
     return None
 
 

@@ -85,7 +85,7 @@ class CommandOption(Contract):
     value_required: bool = True
     required: bool = False
     choices: list[str] | None = None
-    default: str | float | bool | None = None
+    default: str | int | float | bool | None = None
     description: str | None = None
 
 

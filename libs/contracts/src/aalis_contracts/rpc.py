@@ -125,11 +125,11 @@ class MetadataKey(Contract):
 
 
 class MetadataPut(Contract):
-    """`memory.metadata.put`."""
+    """`memory.metadata.put`; an absent `value` is the value null."""
 
     namespace: Annotated[str, Field(min_length=1)]
     key: Annotated[str, Field(min_length=1)]
-    value: JsonValue
+    value: JsonValue = None
 
 
 class MetadataList(Contract):
@@ -139,11 +139,11 @@ class MetadataList(Contract):
 
 
 class MetadataItem(Contract):
-    """One stored value."""
+    """One stored value; absent is null."""
 
     namespace: str
     key: str
-    value: JsonValue
+    value: JsonValue = None
     updated_at: int
 
 

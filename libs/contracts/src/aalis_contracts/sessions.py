@@ -22,7 +22,7 @@ class SessionDefaults(Contract):
     persona: str | None = None
     think: bool | None = None
     system_prompt_extra: str | None = None
-    max_tool_iterations: float | None = None
+    max_tool_iterations: int | float | None = None
     disable_output_format: bool | None = None
     client_side_json_rendering: bool | None = None
 

@@ -9,6 +9,7 @@ spans and metrics know it.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Final, Literal, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -63,6 +64,11 @@ def kv_key(identifier: str) -> str:
 def from_kv_key(key: str) -> str:
     """Decode what `kv_key` made."""
     return untoken(key.replace("=", "%"))
+
+
+def _dotted(path: str, encode: Callable[[str], str]) -> str:
+    """Encode each word of a dot path; a legal path comes back unchanged."""
+    return ".".join(encode(word) for word in path.split("."))
 
 
 def lane_key(session_id: str, lane: str) -> str:
@@ -271,7 +277,7 @@ def tool_execute(session_id: str) -> Subject:
 
 def tool_cancel(name: str) -> Subject:
     """Return where the hosts of a tool hear that a call is no longer awaited."""
-    return Subject(f"tool.cancel.{name}", TOOL_CANCEL)
+    return Subject(f"tool.cancel.{token(name)}", TOOL_CANCEL)
 
 
 def token_usage(session_id: str) -> Subject:
@@ -326,7 +332,7 @@ def tool_call(name: str) -> Subject:
 
 def command_run(path: str) -> Subject:
     """Return where a command runs; `path` is its dot path."""
-    return Subject(f"command.run.{path}", COMMAND_RUN)
+    return Subject(f"command.run.{_dotted(path, token)}", COMMAND_RUN)
 
 
 def hook(name: str, plugin: str) -> Subject:
@@ -367,7 +373,7 @@ def tool_key(name: str) -> str:
 
 def command_key(path: str) -> str:
     """REG-4: the registry key of a command."""
-    return f"command.{path}"
+    return f"command.{_dotted(path, kv_key)}"
 
 
 def service_key(service: str, instance: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import TypeVar, cast
 
@@ -26,9 +27,14 @@ def well_formed(text: str) -> str:
 
 
 def well_formed_json(value: _Value) -> _Value:
-    """Return a JSON value (nested dicts and lists included) with every string well-formed."""
+    """Return a JSON value (nested dicts and lists included) with every string well-formed.
+
+    JSON knows neither NaN nor infinity: both become null.
+    """
     if isinstance(value, str):
         return cast("_Value", well_formed(value))
+    if isinstance(value, float) and not math.isfinite(value):
+        return cast("_Value", None)
     if isinstance(value, dict):
         items = cast("dict[str, object]", value).items()
         return cast("_Value", {well_formed(str(k)): well_formed_json(v) for k, v in items})
@@ -52,4 +58,26 @@ def one_line(text: str, limit: int = 500) -> str:
 
 def compact_json(value: object) -> str:
     """Write JSON as SPEC CON-3 measures it: no spaces, printable characters unescaped."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except ValueError:  # NaN or infinity: rare, so found out by trying
+        return json.dumps(well_formed_json(value), ensure_ascii=False, separators=(",", ":"))
+
+
+def any_json(value: object) -> str:
+    """Write any object as compact JSON; what JSON cannot say is named, never raised.
+
+    Bytes become `<n bytes>`, other unknown objects `<type>`; so does a whole value that is
+    nested too deeply or contains itself.
+    """
+    try:
+        tame = well_formed_json(value)
+        return json.dumps(tame, ensure_ascii=False, separators=(",", ":"), default=_stand_in)
+    except RecursionError:
+        return compact_json(_stand_in(value))
+
+
+def _stand_in(value: object) -> str:
+    if isinstance(value, bytes | bytearray):
+        return f"<{len(value)} bytes>"
+    return f"<{type(value).__name__}>"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
-from aalis_contracts.contract import Contract
+from aalis_contracts.contract import Contract, OpenContract
 from aalis_contracts.messages import Actor, SessionId
 from aalis_contracts.text import JsonObject, compact_json
 
@@ -14,10 +14,8 @@ TOOL_NAME_PATTERN = r"^[A-Za-z0-9_-]{1,64}$"
 ToolName = Annotated[str, StringConstraints(pattern=TOOL_NAME_PATTERN)]
 
 
-class FunctionDefinition(Contract):
+class FunctionDefinition(OpenContract):
     """What a model reads about a tool; `parameters` is a JSON Schema of type object."""
-
-    model_config = ConfigDict(extra="allow")
 
     name: ToolName
     description: str = ""
