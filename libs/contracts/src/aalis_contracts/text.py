@@ -14,6 +14,8 @@ _Value = TypeVar("_Value")
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 REPLACEMENT = "\ufffd"
+MAX_NESTING = 240
+"""Levels of lists and objects in a body: the JSON writer of pydantic gives up at 254."""
 
 
 def well_formed(text: str) -> str:
@@ -26,21 +28,27 @@ def well_formed(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def well_formed_json(value: _Value) -> _Value:
+def well_formed_json(value: _Value, room: int = MAX_NESTING) -> _Value:
     """Return a JSON value (nested dicts and lists included) with every string well-formed.
 
-    JSON knows neither NaN nor infinity: both become null.
+    JSON knows neither NaN nor infinity: both become null. A value with more than `room` levels
+    raises RecursionError, whatever the caller's stack would have borne.
     """
     if isinstance(value, str):
         return cast("_Value", well_formed(value))
     if isinstance(value, float) and not math.isfinite(value):
         return cast("_Value", None)
+    if not isinstance(value, dict | list):
+        return value
+    if room == 0:
+        raise RecursionError("nested too deeply")
     if isinstance(value, dict):
-        items = cast("dict[str, object]", value).items()
-        return cast("_Value", {well_formed(str(k)): well_formed_json(v) for k, v in items})
-    if isinstance(value, list):
-        return cast("_Value", [well_formed_json(item) for item in cast("list[object]", value)])
-    return value
+        pairs = cast("dict[object, object]", value).items()
+        return cast(
+            "_Value", {well_formed(str(k)): well_formed_json(v, room - 1) for k, v in pairs}
+        )
+    items = cast("list[object]", value)
+    return cast("_Value", [well_formed_json(item, room - 1) for item in items])
 
 
 def cut(text: str, limit: int, suffix: str) -> str:
