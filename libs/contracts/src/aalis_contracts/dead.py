@@ -15,6 +15,16 @@ TURN_HEADER: Final = "aalis-turn"
 CONTRACT_HEADER: Final = "aalis-contract"
 MESSAGE_ID_HEADER: Final = "Nats-Msg-Id"
 
+DEAD_HEADERS: Final = (
+    REASON_HEADER,
+    SUBJECT_HEADER,
+    STREAM_HEADER,
+    SEQUENCE_HEADER,
+    CONSUMER_HEADER,
+    TURN_HEADER,
+)
+"""What a dead letter carries beside the body, which is kept as it came."""
+
 
 class DeadLetter(Contract):
     """What `aalis dead show` prints of a dead letter; the body itself is kept as it came."""

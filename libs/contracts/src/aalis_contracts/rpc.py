@@ -79,8 +79,8 @@ class MessagesRange(Contract):
     """`memory.messages.range`: rows between two keys, both included, at most 500 (MEM-5)."""
 
     session_id: SessionId
-    start: RowKey = Field(alias="from")
-    end: RowKey = Field(alias="to")
+    start: RowKey = Field(validation_alias="from", serialization_alias="from")
+    end: RowKey = Field(validation_alias="to", serialization_alias="to")
     roles: list[str] | None = None
     exclude_kinds: list[str] | None = None
 
