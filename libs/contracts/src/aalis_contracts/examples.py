@@ -360,7 +360,9 @@ _clear_report = ClearReport(source="memory", success=True, message="128 messages
 
 # The journal -------------------------------------------------------------------------------------
 
-_started = TurnStarted(turn_id=_TURN, from_seq=_SEQ, to_seq=_SEQ, owner="agent-7f9c", at=_NOW + 10)
+_started = TurnStarted(
+    turn_id=_TURN, from_seq=_SEQ, to_seq=_SEQ, inputs=[_SEQ], owner="agent-7f9c", at=_NOW + 10
+)
 _prepared = InputPrepared(
     input_seq=_SEQ, message=_incoming, metadata={}, archived=_user_row, arrived_at=_NOW
 )
@@ -565,7 +567,14 @@ _ALL: Final[tuple[Contract, ...]] = (
     _started,
     TurnResumed(turn_id=_TURN, owner="agent-2b6e", delivery=2, at=_NOW + 9_000),
     _prepared,
-    TurnPlanned(input_seq=_SEQ, llm=_llm, max_tokens=4_096, token_budget=27_392, config=_config),
+    TurnPlanned(
+        input_seq=_SEQ,
+        llm=_llm,
+        max_tokens=4_096,
+        token_budget=27_392,
+        max_iterations=10,
+        config=_config,
+    ),
     ModelStarted(iteration=0, attempt=1),
     ModelResponded(iteration=0, attempt=1, response=_response, at=_NOW + 900),
     ToolStarted(iteration=0, index=0, key=_KEY, name=_TOOL, args={}, at=_NOW + 900),
@@ -587,6 +596,7 @@ _ALL: Final[tuple[Contract, ...]] = (
         lane=USER_LANE,
         turn_id=_TURN,
         covered_to=_SEQ,
+        carrier=_SEQ,
         ended=False,
         facts=[_started, _prepared],
     ),
