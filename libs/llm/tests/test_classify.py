@@ -110,7 +110,7 @@ def test_what_is_no_object_is_read_too() -> None:
         ("Unsupported value: temperature", False),
     ],
 )
-def test_a_refusal_of_the_history_is_recognised(message: str, shape: bool) -> None:  # noqa: FBT001
+def test_a_refusal_of_the_history_is_recognised(message: str, shape: bool) -> None:
     assert failure(400, json.dumps({"error": {"message": message}})).history_shape is shape
 
 
