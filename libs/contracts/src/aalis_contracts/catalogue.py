@@ -108,6 +108,7 @@ _ZH: Final[dict[str, str]] = {
     # commands
     "stopped": "已停止 {count} 个进行中的回答。",
     "nothingToStop": "没有进行中的回答。",
+    "stopHelp": "停止本会话中进行中的回答",
     "commandFailed": "命令 {name} 执行失败，请稍后再试。",
     "commandAbsent": "命令 {name} 暂时不可用：提供它的服务没有运行。",
     "commandDenied": "你没有权限执行 {name}（需要等级 {level}）。",
@@ -226,6 +227,7 @@ _EN: Final[dict[str, str]] = {
     "modelFailure.cut": "the model's answer broke off; try again",
     "stopped": "Stopped {count} running answers.",
     "nothingToStop": "Nothing is running.",
+    "stopHelp": "Stop the answers that are running in this session",
     "commandFailed": "Command {name} failed; please try again later.",
     "commandAbsent": "Command {name} is not available: the service that offers it is not running.",
     "commandDenied": "You may not run {name} (level {level} needed).",

@@ -112,7 +112,10 @@ class ToolStarted(Contract):
 
 
 class ToolFinished(Contract):
-    """JRN-4: a call's result after `agent:tool:after`, cut to size."""
+    """JRN-4: a call's result after `agent:tool:after`, cut to size.
+
+    `refused`: the call was not executable (unknown name, malformed or cut-off arguments; AG-45).
+    """
 
     type: Literal["tool.finished"] = "tool.finished"
     iteration: int
@@ -120,6 +123,7 @@ class ToolFinished(Contract):
     key: str
     content: str
     images: list[str] | None = None
+    refused: bool | None = None
     at: int
 
 

@@ -66,6 +66,10 @@ class Reject(Exception):
         self.turn_id = turn_id
 
 
+class Leave(Exception):
+    """The message has been delivered to somebody else meanwhile: neither keep nor return it."""
+
+
 @dataclass(frozen=True)
 class Policy:
     """How often a message whose handler fails by a bug is tried again, and how soon."""
@@ -252,6 +256,8 @@ class Puller:
         except Retry as retry:
             log.debug("again later", subject=delivery.subject, reason=retry.why)
             await message.nak(delay=retry.delay)
+        except Leave as leave:
+            log.debug("left to its new owner", subject=delivery.subject, reason=str(leave))
         except Reject as reject:
             await self._bury(message, delivery, reject.why, reject.turn_id)
         except asyncio.CancelledError:

@@ -1,0 +1,1 @@
+"""The edges: how a turn reaches the mesh, the models and the settings."""

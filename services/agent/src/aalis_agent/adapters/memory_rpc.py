@@ -1,0 +1,52 @@
+"""This is about memory over the mesh: what is absent is `Unavailable`, never an empty answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from aalis_agent.ports import Unavailable
+from aalis_contracts import subjects
+from aalis_contracts.contract import Contract
+from aalis_contracts.errors import Fault
+from aalis_contracts.rpc import ArchiveIncoming, Archived, HistoryGet, MessageSave, RowKey, Rows
+from aalis_sdk.mesh import Absent, Remote, TooLarge
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aalis_contracts.messages import IncomingMessage, Message
+    from aalis_sdk.mesh import Mesh
+
+Answer = TypeVar("Answer", bound=Contract)
+
+
+class MeshMemory:
+    """The memory port over requests."""
+
+    def __init__(self, mesh: Mesh) -> None:
+        self._mesh = mesh
+
+    async def archive(self, incoming: IncomingMessage, input_seq: int, said_at: int) -> Message:
+        """Save what a person said."""
+        request = ArchiveIncoming(
+            incoming=incoming, input_seq=input_seq, timestamp=incoming.timestamp or said_at
+        )
+        return (await self._ask(subjects.ARCHIVE_INCOMING, request, Archived)).message
+
+    async def history(self, session_id: str, limit: int, before: int) -> list[Message]:
+        """Return the newest rows below an input."""
+        request = HistoryGet(
+            session_id=session_id, limit=limit, before=RowKey(input_seq=before, index=0)
+        )
+        return (await self._ask(subjects.HISTORY_GET, request, Rows)).messages
+
+    async def save(self, session_id: str, rows: Sequence[Message]) -> None:
+        """Save rows in order."""
+        request = MessageSave(session_id=session_id, messages=list(rows))
+        await self._ask(subjects.MESSAGE_SAVE, request, Rows)
+
+    async def _ask(self, subject: str, request: Contract, answer: type[Answer]) -> Answer:
+        try:
+            return await self._mesh.request(subjects.request(subject), request, answer)
+        except (Absent, Remote, Fault, TooLarge) as error:
+            raise Unavailable("memory", str(error)) from None

@@ -1,0 +1,55 @@
+"""This is about tools over the mesh: one call, however often it has to be asked for (TOOL-6, 7)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from aalis_agent.ports import Unavailable
+from aalis_contracts import subjects
+from aalis_contracts.errors import Fault
+from aalis_contracts.tools import ToolCallRequest, ToolCancel, ToolResult, error_result
+from aalis_sdk.mesh import Absent, Remote, TooLarge
+
+if TYPE_CHECKING:
+    from aalis_contracts.registry import ToolEntry
+    from aalis_sdk.mesh import Mesh
+    from aalis_sdk.registry import Registry
+
+SLICE_SECONDS = 3.0
+"""After this long without an answer the same call is asked for again: if its host has died, another
+one finds its record and says so, instead of leaving the turn to wait for the whole timeout."""
+
+
+class MeshTools:
+    """The tools port over requests."""
+
+    def __init__(self, mesh: Mesh, registry: Registry) -> None:
+        self._mesh = mesh
+        self._registry = registry
+
+    def entries(self) -> list[ToolEntry]:
+        """Return what is offered now."""
+        return self._registry.tools()
+
+    async def call(self, entry: ToolEntry, request: ToolCallRequest) -> ToolResult:
+        """Have a call executed once; TimeoutError after the tool's own time."""
+        async with asyncio.timeout(entry.timeout_ms / 1000):
+            return await self._call(entry, request)
+
+    async def _call(self, entry: ToolEntry, request: ToolCallRequest) -> ToolResult:
+        subject = subjects.tool_call(entry.name)
+        while True:
+            try:
+                return await self._mesh.request(subject, request, ToolResult, SLICE_SECONDS)
+            except Absent as error:
+                if error.why == "no responder":
+                    raise Unavailable(f"tool {entry.name}", error.why) from None
+            except Remote as error:
+                return error_result(error.error.message)
+            except (Fault, TooLarge) as error:
+                return error_result(str(error))
+
+    async def cancel(self, name: str, key: str, reason: str) -> None:
+        """Tell the hosts that nobody waits for this call any more."""
+        await self._mesh.publish(subjects.tool_cancel(name), ToolCancel(key=key, reason=reason))

@@ -1,0 +1,211 @@
+"""This is about the agent as a process: every part, put together once; `main` runs it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from aalis_agent.aborts import Aborts
+from aalis_agent.adapters.contributors_rpc import MeshContributors
+from aalis_agent.adapters.journal_jetstream import JetStreamJournal
+from aalis_agent.adapters.memory_rpc import MeshMemory
+from aalis_agent.adapters.models_llm import LlmModels
+from aalis_agent.adapters.outbound_nats import MeshOutbound
+from aalis_agent.adapters.sessions_kv import KvSettings, MeshPersonas
+from aalis_agent.adapters.tools_rpc import MeshTools
+from aalis_agent.adapters.vocabulary_tiktoken import Counters
+from aalis_agent.commands import agent_commands
+from aalis_agent.debts import Debts
+from aalis_agent.endings import Endings
+from aalis_agent.intake import Intake
+from aalis_agent.parts import Options, Parts
+from aalis_agent.settings import AgentSettings
+from aalis_agent.snapshot import snapshot
+from aalis_agent.usage import UsageLog
+from aalis_contracts import subjects
+from aalis_contracts.catalogue import Catalogue
+from aalis_contracts.events import AgentAbort, TokenRequest
+from aalis_contracts.rpc import AbortedLanes, Models, ModelsList, SessionAbort
+from aalis_llm.scripted import ScriptedProvider
+from aalis_sdk.delivery import Policy, Puller
+from aalis_sdk.hooks import Hooks
+from aalis_sdk.logs import Log
+from aalis_sdk.service import run
+from aalis_sdk.sessions import Sessions
+from aalis_sdk.settings import SettingsError
+from aalis_sdk.topology import AGENT_CONSUMER, AGENT_INBOX
+
+if TYPE_CHECKING:
+    from datetime import tzinfo
+
+    from aalis_agent.tokens import Counter
+    from aalis_sdk.mesh import Mesh, Offer
+    from aalis_sdk.registry import Registry
+
+log = Log(__name__)
+_DEBT_SECONDS = 2.0
+
+
+class Agent:
+    """The agent service: the mailbox consumer, and what it answers beside it."""
+
+    def __init__(self, settings: AgentSettings, mesh: Mesh, registry: Registry) -> None:
+        self.capabilities = ["agent"]
+        self._settings = settings
+        self._mesh = mesh
+        self._registry = registry
+        self._texts = Catalogue(settings.locale)
+        self._models = LlmModels([ScriptedProvider()], self._texts)
+        self._sessions = Sessions(mesh, _now)
+        self._counters = _CachedCounters(Counters(settings.token_counter))
+        self._parts = self._assemble()
+        parts = self._parts
+        self._aborts = Aborts(parts.journal, parts.outbound, parts.endings, _now)
+        self._debts = Debts(parts.journal, parts.memory, self._texts, log)
+        self._intake = Intake(parts, self._debts, settings.instance, settings.max_deliver)
+        self._commands = agent_commands(self._aborts, self._texts)
+        self._puller = Puller(
+            mesh,
+            AGENT_INBOX,
+            AGENT_CONSUMER,
+            subjects.INBOX,
+            self._intake.handle,
+            slots=settings.concurrency,
+            # A turn that fails is given up by the intake, which tells the person first.
+            policy=Policy(max_failures=10**9),
+        )
+        self._offers: list[Offer] = []
+        self._paying: asyncio.Task[None] | None = None
+
+    def _assemble(self) -> Parts:
+        mesh, registry, settings = self._mesh, self._registry, self._settings
+        journal, memory = JetStreamJournal(mesh), MeshMemory(mesh)
+        outbound, tools = MeshOutbound(mesh), MeshTools(mesh, registry)
+        return Parts(
+            journal=journal,
+            memory=memory,
+            interceptors=Hooks(mesh, registry),
+            contributors=MeshContributors(mesh, registry),
+            models=self._models,
+            tools=tools,
+            personas=MeshPersonas(mesh, registry),
+            settings=KvSettings(self._sessions),
+            outbound=outbound,
+            endings=Endings(journal, memory, outbound, tools, self._texts, _now, log),
+            texts=self._texts,
+            counter_for=self._counters.counter_for,
+            usage_log=UsageLog(),
+            calibrations={},
+            options=_options(settings),
+            zone=_zone(settings.tz),
+            now=_now,
+            log=log,
+        )
+
+    async def start(self) -> None:
+        """Load the models, answer requests, then take deliveries."""
+        await self._models.load()
+        for entry in self._models.entries():
+            await self._counters.counter_for(entry.id)
+        mesh = self._mesh
+        self._offers = [
+            await mesh.respond(subjects.SESSION_ABORT, SessionAbort, self._abort),
+            await mesh.respond(subjects.MODELS_LIST, ModelsList, self._list_models),
+            await mesh.listen(subjects.ABORT, AgentAbort, self._intake.aborted),
+            await mesh.listen(
+                subjects.TOKEN_REQUEST, TokenRequest, self._snapshot, queue="agent"
+            ),
+        ]
+        await self._commands.attach(mesh, self._registry)
+        await self._puller.start()
+        self._paying = asyncio.create_task(self._pay_debts())
+
+    async def stop(self) -> None:
+        """Stop taking; hand running turns back at a step boundary, within the grace period."""
+        self._intake.leave()
+        if self._paying is not None:
+            self._paying.cancel()
+            await asyncio.gather(self._paying, return_exceptions=True)
+        await self._puller.drain(self._settings.grace_seconds * 0.8)
+        await self._commands.detach()
+        for offer in self._offers:
+            await offer.withdraw()
+
+    def problems(self) -> list[str]:
+        """Say why the agent is not ready."""
+        return []
+
+    async def _abort(self, request: SessionAbort) -> AbortedLanes:
+        lanes = await self._aborts.abort(request.session_id, request.lane)
+        if request.include_children:
+            record = await self._sessions.get(request.session_id)
+            for child in record.children if record is not None else ():
+                await self._abort(SessionAbort(session_id=child, include_children=True))
+        return AbortedLanes(lanes=lanes)
+
+    async def _list_models(self, _: ModelsList) -> Models:
+        return Models(entries=self._models.entries())
+
+    async def _snapshot(self, request: TokenRequest) -> None:
+        usage = await snapshot(self._parts, request)
+        if usage is not None:
+            await self._parts.outbound.usage(usage)
+
+    async def _pay_debts(self) -> None:
+        while True:
+            await asyncio.sleep(_DEBT_SECONDS)
+            try:
+                await self._debts.pay_all()
+            except Exception:  # noqa: BLE001 - a debt is tried again; the agent must go on
+                log.error("paying owed rows failed", exc_info=True)
+
+
+class _CachedCounters:
+    """Reads each model's vocabulary once, off the event loop."""
+
+    def __init__(self, counters: Counters) -> None:
+        self._counters = counters
+        self._known: dict[str, Counter] = {}
+
+    async def counter_for(self, model_id: str) -> Counter:
+        known = self._known.get(model_id)
+        if known is None:
+            known = await asyncio.to_thread(self._counters.counter_for, model_id)
+            self._known[model_id] = known
+        return known
+
+
+def _options(settings: AgentSettings) -> Options:
+    return Options(
+        default_llm=settings.default_llm,
+        system_prompt=settings.system_prompt,
+        memory_token_budget=settings.memory_token_budget,
+        history_limit=settings.history_limit,
+        max_tool_iterations=settings.max_tool_iterations,
+        prompt_build_timeout=settings.prompt_build_timeout_ms / 1000,
+        tool_result_max_ratio=settings.tool_result_max_ratio,
+        trim_threshold_ratio=settings.trim_threshold_ratio,
+    )
+
+
+def _zone(name: str) -> tzinfo:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError):
+        message = f"AALIS_TZ={name!r}: not an IANA time zone, such as UTC or Asia/Shanghai"
+        raise SettingsError(message) from None
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+async def _build(settings: AgentSettings, mesh: Mesh, registry: Registry) -> Agent:
+    return Agent(settings, mesh, registry)
+
+
+def main() -> None:
+    """Run the agent until SIGTERM."""
+    run("agent", AgentSettings, _build)

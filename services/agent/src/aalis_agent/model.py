@@ -1,0 +1,266 @@
+"""This is about asking a model: one question, from the working list to the whole answer (AG-24).
+
+Contributions, `agent:llm:before`, trimming, `token:usage`, the provider's shape, the stream,
+`agent:llm:after`: in this order before every call. What cannot be answered is a value, `Failure`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from opentelemetry.trace import SpanKind
+
+from aalis_agent.contributions import contribute
+from aalis_agent.tokens import Calibration
+from aalis_agent.trimming import Trimmed, trim
+from aalis_agent.usage import CallIdentity, break_down, token_usage
+from aalis_contracts.hooks import LLM_AFTER, LLM_BEFORE, LlmAfterData, LlmBeforeData
+from aalis_contracts.journal import ModelStarted
+from aalis_contracts.models import ChatRequest, ChatResponse
+from aalis_contracts.text import well_formed
+from aalis_llm.errors import ModelError, person_line
+from aalis_llm.response import Collected
+from aalis_llm.retry import Attempt
+from aalis_sdk import tracing
+
+if TYPE_CHECKING:
+    from aalis_agent.budgets import Budgets
+    from aalis_agent.frames import FrameWriter
+    from aalis_agent.lane import Lane
+    from aalis_agent.parts import Parts
+    from aalis_agent.planning import Bench
+    from aalis_agent.shrinking import Overflow
+    from aalis_agent.steps import Ask
+    from aalis_contracts.tools import ToolDefinition
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The model gave no answer: what the person is told, and what the record says."""
+
+    text: str
+    error: str
+
+
+async def ask(
+    parts: Parts, lane: Lane, bench: Bench, frames: FrameWriter, step: Ask
+) -> ChatResponse | Failure:
+    """Ask what `step` says; the attempt is a fact before the first byte is sent."""
+    tools: list[ToolDefinition] = []
+    if step.tools:
+        await contribute(parts, lane.turn, bench, step.iteration)
+        tools = await _before(parts, lane, bench, step.iteration)
+    answer = await _ask_within(parts, lane, bench, frames, step, tools, bench.budgets)
+    if isinstance(answer, ModelError) and answer.kind == "overflow":
+        # SPEC TRIM-15: one more call, trimmed from the same list to four fifths.
+        parts.log.warning("the provider says the context is too long; trimming harder")
+        again = _next_attempt(lane, step)
+        lowered = bench.budgets.lowered()
+        answer = await _ask_within(parts, lane, bench, frames, again, tools, lowered)
+    if isinstance(answer, ModelError):
+        line = person_line(answer, parts.texts)
+        parts.log.warning("model call failed", kind=answer.kind, reason=answer.message)
+        parts.log.debug("model call failed", raw=answer.raw)
+        return Failure(f"{parts.texts.text('errorAnswer')} {line}", f"{answer.kind}: {line}")
+    if isinstance(answer, Failure):
+        return answer
+    return await _after(parts, bench, answer)
+
+
+async def _ask_within(  # noqa: PLR0913 - one call's ingredients
+    parts: Parts,
+    lane: Lane,
+    bench: Bench,
+    frames: FrameWriter,
+    step: Ask,
+    tools: list[ToolDefinition],
+    budgets: Budgets,
+) -> ChatResponse | Failure | ModelError:
+    trimmed = await fit(parts, bench, tools, budgets)
+    if trimmed.overflow is not None:
+        return _too_much(parts, trimmed.overflow)
+    bench.shortened = bench.shortened or trimmed.shortened
+    await lane.append(ModelStarted(iteration=step.iteration, attempt=step.attempt))
+    if step.tools:
+        await _publish_usage(parts, lane, bench, trimmed, budgets, step.iteration)
+    request = ChatRequest(
+        messages=trimmed.messages,
+        tools=tools or None,
+        max_tokens=budgets.outgoing_max_tokens(trimmed.used),
+        think=bench.config.think,
+        attempt=step.attempt,
+        purpose="chat",
+    )
+    frames.begin(step.iteration, step.attempt)
+    try:
+        answer = await _stream(parts, lane, bench, frames, step, request)
+    except ModelError as error:
+        frames.drop()
+        return error
+    _calibrate(parts, bench, answer, trimmed.used)
+    return answer
+
+
+async def _stream(  # noqa: PLR0913 - one call's ingredients
+    parts: Parts,
+    lane: Lane,
+    bench: Bench,
+    frames: FrameWriter,
+    step: Ask,
+    request: ChatRequest,
+) -> ChatResponse:
+    """Read the answer; every delta goes out as a frame, a new attempt voids what came before."""
+    entry = bench.entry
+    attributes = {
+        tracing.OPERATION: "chat",
+        tracing.PROVIDER: entry.provider_id,
+        tracing.REQUEST_MODEL: entry.id,
+        tracing.CONVERSATION_ID: lane.turn.session_id,
+        tracing.TURN_ID: lane.turn.answer_id,
+    }
+    with tracing.span(f"chat {entry.id}", SpanKind.CLIENT, attributes) as span:
+        began = asyncio.get_running_loop().time()
+        collected = Collected()
+        async with aclosing(parts.models.stream(entry, request)) as events:
+            async for event in events:
+                if isinstance(event, Attempt):
+                    if event.reason is not None:
+                        await _begin_again(parts, lane, frames, step, event)
+                    collected = Collected()
+                    continue
+                first = not collected.begun
+                collected.add(event)
+                if first and collected.begun:
+                    waited = asyncio.get_running_loop().time() - began
+                    span.set_attribute(tracing.TIME_TO_FIRST_CHUNK, waited)
+                await frames.write(event)
+        await frames.flush()
+        response = collected.response()
+        span.set_attribute(tracing.RESPONSE_FINISH, [response.finish_reason])
+        if response.usage is not None:
+            span.set_attribute(tracing.INPUT_TOKENS, response.usage.prompt_tokens)
+            span.set_attribute(tracing.OUTPUT_TOKENS, response.usage.completion_tokens)
+        return response
+
+
+async def _begin_again(
+    parts: Parts, lane: Lane, frames: FrameWriter, step: Ask, attempt: Attempt
+) -> None:
+    parts.log.warning(
+        "model call is tried again",
+        attempt=attempt.number,
+        reason=str(attempt.reason),
+        wait=round(attempt.wait, 2),
+    )
+    await lane.append(ModelStarted(iteration=step.iteration, attempt=attempt.number))
+    frames.begin(step.iteration, attempt.number)
+
+
+def _next_attempt(lane: Lane, step: Ask) -> Ask:
+    from dataclasses import replace  # noqa: PLC0415 - one caller
+
+    return replace(step, attempt=lane.turn.asked.get(step.iteration, step.attempt) + 1)
+
+
+async def fit(
+    parts: Parts, bench: Bench, tools: list[ToolDefinition], budgets: Budgets
+) -> Trimmed:
+    """Trim the working list for one call; long texts are counted off the event loop (TOK-6)."""
+    counter = bench.counter
+    heavy = counter.heavy(bench.messages)
+    if heavy:
+        await asyncio.to_thread(counter.prime, heavy)
+    trimmed = trim(bench.messages, budgets, counter.tools(tools), counter, parts.texts)
+    if trimmed.log_line is not None:
+        parts.log.info(trimmed.log_line)
+    return trimmed
+
+
+async def _before(
+    parts: Parts, lane: Lane, bench: Bench, iteration: int
+) -> list[ToolDefinition]:
+    """Let the interceptors change the list and narrow the tools; the call happens anyway."""
+    tools = [entry.definition for entry in bench.tools]
+    if not parts.interceptors.anyone(LLM_BEFORE):
+        return tools
+    incoming = lane.turn.answered.message
+    data = LlmBeforeData(
+        messages=bench.messages,
+        tools=tools,
+        session_id=lane.turn.session_id,
+        user_id=incoming.user_id,
+        platform=incoming.platform,
+        trigger_type=incoming.trigger_type,
+        dry_run=False,
+        iteration=iteration,
+    )
+    chain = await parts.interceptors.run(LLM_BEFORE, data)
+    if chain.stopped_by is not None:
+        parts.log.warning("agent:llm:before was stopped; the call goes on", plugin=chain.stopped_by)
+    if chain.data.messages:
+        bench.messages = chain.data.messages
+    return chain.data.tools
+
+
+async def _after(parts: Parts, bench: Bench, response: ChatResponse) -> ChatResponse:
+    if not parts.interceptors.anyone(LLM_AFTER):
+        return response
+    data = LlmAfterData(response=response, messages=bench.messages)
+    chain = await parts.interceptors.run(LLM_AFTER, data)
+    changed = chain.data.response
+    return changed.model_copy(update={"content": _mended(changed.content)})
+
+
+def _mended(text: str | None) -> str | None:
+    return None if text is None else well_formed(text)
+
+
+async def _publish_usage(  # noqa: PLR0913 - one call's ingredients
+    parts: Parts,
+    lane: Lane,
+    bench: Bench,
+    trimmed: Trimmed,
+    budgets: Budgets,
+    iteration: int,
+) -> None:
+    incoming = lane.turn.answered.message
+    usage = token_usage(
+        CallIdentity(
+            session_id=lane.turn.session_id,
+            platform=incoming.platform,
+            user_id=incoming.user_id,
+            turn_id=lane.turn.answer_id,
+            iteration=iteration,
+        ),
+        budgets,
+        break_down(trimmed.messages, trimmed.costs, trimmed.tool_tokens, budgets.max_tokens),
+        parts.calibrations.get(bench.entry.context_id),
+    )
+    line = parts.usage_log.line(usage)
+    if line is not None:
+        parts.log.info(line)
+    await parts.outbound.usage(usage)
+
+
+def _calibrate(parts: Parts, bench: Bench, response: ChatResponse, estimate: int) -> None:
+    if response.usage is None:
+        return
+    name = bench.entry.context_id
+    known = parts.calibrations.get(name, Calibration())
+    parts.calibrations[name] = known.after(response.usage.prompt_tokens, estimate)
+
+
+def _too_much(parts: Parts, overflow: Overflow) -> Failure:
+    text = parts.texts.text(
+        "overflow",
+        used=overflow.used,
+        limit=overflow.limit,
+        system=overflow.system,
+        tools=overflow.tools,
+        latest=overflow.latest,
+        group=overflow.group,
+    )
+    return Failure(f"{parts.texts.text('errorAnswer')} {text}", f"overflow: {text}")
