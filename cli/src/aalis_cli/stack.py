@@ -1,0 +1,302 @@
+"""This is about a stack: two servers, the topology, the services; up together, down in reverse.
+
+`up` keeps one in the data directory; `ask` makes one in a temporary directory when none runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from aalis_cli.children import SERVICES, Child
+from aalis_cli.failure import Failed
+from aalis_cli.guardian import Guardian
+from aalis_cli.nats_info import greet
+from aalis_cli.place import Place, State
+from aalis_sdk.embedded import Server, ServerFailed, start_nats, start_valkey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import IO
+
+    from aalis_sdk.mesh import Mesh
+    from aalis_sdk.registry import Registry
+
+READY_SECONDS: Final = 60.0
+"""How long all services together may take to become ready."""
+FIRST_PORT: Final = 4222
+_TICK: Final = 0.1
+_BACKOFF: Final = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
+_STEADY_SECONDS: Final = 60.0
+"""A process that lived this long has recovered: its next death is its first."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a stack is made of; a URL names a server that is there already."""
+
+    nats: str | None = None
+    redis: str | None = None
+    services: tuple[str, ...] = tuple(SERVICES)
+    replicas: tuple[tuple[str, int], ...] = ()
+    port: int = 0
+    """Of our own NATS server; 0 = a free one."""
+
+
+class Stack:
+    """The processes of one stack."""
+
+    def __init__(
+        self,
+        place: Place,
+        plan: Plan,
+        *,
+        say: Callable[[str], None],
+        lock: IO[bytes] | None = None,
+        temporary: bool = False,
+    ) -> None:
+        self._place = place
+        self._plan = plan
+        self._say = say
+        self._temporary = temporary
+        self._guardian = Guardian(lock, place.directory if temporary else None)
+        self._nats: Server | None = None
+        self._valkey: Server | None = None
+        self._hurry = False
+        self.children: list[Child] = []
+
+    @property
+    def state(self) -> State:
+        """Who runs here, and where it is reached."""
+        ours = self._nats is not None
+        return State(
+            pid=os.getpid(),
+            nats_url=self.nats_url,
+            redis_url=self.redis_url,
+            server_id=greet(self.nats_url).server_id if ours else None,
+        )
+
+    @property
+    def nats_url(self) -> str:
+        """Where NATS is reached."""
+        return self._nats.url if self._nats is not None else self._plan.nats or ""
+
+    @property
+    def redis_url(self) -> str | None:
+        """Where the cache is reached, if there is one."""
+        return self._valkey.url if self._valkey is not None else self._plan.redis
+
+    # up ----------------------------------------------------------------------------------
+
+    async def start_servers(self) -> None:
+        """Start what is not there already; an existing server must answer."""
+        if self._plan.nats is not None:
+            greet(self._plan.nats)
+        both = asyncio.gather(self._start_nats(), self._start_valkey(), return_exceptions=True)
+        try:
+            outcomes = await asyncio.shield(both)
+        except asyncio.CancelledError:
+            # To the end all the same: otherwise nobody would know the process that is being made.
+            await both
+            raise
+        for outcome in outcomes:
+            if outcome is not None:
+                raise outcome
+
+    def start_services(self) -> None:
+        """Start every replica; none is waited for."""
+        wanted = dict(self._plan.replicas)
+        self.children = [
+            Child(name, number, SERVICES[name], self._environment(), self._place.logs)
+            for name in self._plan.services
+            for number in range(1, wanted.get(name, 1) + 1)
+        ]
+        for child in self.children:
+            self._guardian.watch(child.start())
+
+    async def await_ready(self, registry: Registry) -> None:
+        """Wait until every replica has said that it is ready; fail if one dies before."""
+        missing: list[Child] = []
+
+        def settled() -> bool:
+            announced = {(e.service, e.instance): e.since for e in registry.services()}
+            missing[:] = [
+                child
+                for child in self.children
+                # An entry of an earlier process of this name may not have expired yet.
+                if announced.get((child.service, child.instance), 0) < child.started_ms
+            ]
+            return not missing or any(not child.running for child in missing)
+
+        await registry.wait_for(settled, READY_SECONDS)
+        for child in missing:
+            if not child.running:
+                why = f"{child.instance} {child.ending}: {child.last_words()}"
+                raise Failed(self._with_log(why, child))
+        if missing:
+            child = missing[0]
+            why = f"{child.instance} was not ready in {READY_SECONDS:g} s: {child.last_words()}"
+            raise Failed(self._with_log(why, child))
+
+    def _with_log(self, why: str, child: Child) -> str:
+        return why if self._temporary else f"{why} (log: {child.log})"
+
+    async def _start_nats(self) -> None:
+        if self._plan.nats is None:
+            self._nats = await self._server("NATS", lambda: self._nats_on(self._plan.port))
+            self._guardian.watch(self._nats.process.pid, server=True)
+
+    async def _start_valkey(self) -> None:
+        if self._plan.redis is None:
+            directory = self._place.directory / "valkey"
+            self._valkey = await self._server("Valkey", lambda: start_valkey(directory))
+            self._guardian.watch(self._valkey.process.pid, server=True)
+
+    def _nats_on(self, port: int) -> Server:
+        directory = self._place.directory / "nats"
+        if port:
+            try:
+                return start_nats(directory, port=port)
+            except ServerFailed:
+                if port != FIRST_PORT:
+                    raise
+        return start_nats(directory)
+
+    async def _server(self, name: str, start: Callable[[], Server]) -> Server:
+        try:
+            return await asyncio.to_thread(start)
+        except (ServerFailed, OSError) as error:
+            raise Failed(f"{name}: {error}") from None
+
+    def _environment(self) -> dict[str, str]:
+        environment = {**os.environ, "AALIS_NATS_URL": self.nats_url}
+        if self.redis_url is not None:
+            environment["AALIS_REDIS_URL"] = self.redis_url
+        database = self._place.directory / "memory.db"
+        environment.setdefault("AALIS_DATABASE_URL", f"sqlite+aiosqlite:///{database}")
+        return environment
+
+    # while it runs -----------------------------------------------------------------------
+
+    async def watch(self) -> None:
+        """Say which process died, with its last words, and start it again; never returns."""
+        due: dict[str, float] = {}
+        while True:
+            await asyncio.sleep(_TICK)
+            await self._watch_servers()
+            for child in self.children:
+                if child.running:
+                    continue
+                if child.instance not in due:
+                    due[child.instance] = time.monotonic() + self._bury(child)
+                elif time.monotonic() >= due[child.instance]:
+                    del due[child.instance]
+                    self._guardian.watch(child.start())
+                    self._say(f"{child.instance} was started again")
+
+    def _bury(self, child: Child) -> float:
+        """Say that `child` died; return the seconds until it is started again."""
+        if child.process is not None:
+            self._guardian.forget(child.process.pid)
+        if time.time() * 1000 - child.started_ms > _STEADY_SECONDS * 1000:
+            child.deaths = 0
+        pause = _BACKOFF[min(child.deaths, len(_BACKOFF) - 1)]
+        child.deaths += 1
+        self._say(
+            f"{child.instance} {child.ending}; again in {pause:g} s. "
+            f"Its last line: {child.last_words()} (log: {child.log})"
+        )
+        return pause
+
+    async def _watch_servers(self) -> None:
+        if self._nats is not None and self._nats.process.poll() is not None:
+            port = self._nats.port
+            self._say(f"NATS died; starting it again on port {port} (log: {self._nats.log})")
+            self._guardian.forget(self._nats.process.pid)
+            self._nats = await self._server("NATS", lambda: self._nats_on(port))
+            self._guardian.watch(self._nats.process.pid, server=True)
+            self._place.announce(self.state)
+        if self._valkey is not None and self._valkey.process.poll() is not None:
+            port = self._valkey.port
+            self._say(f"Valkey died; starting it again on port {port} (log: {self._valkey.log})")
+            self._guardian.forget(self._valkey.process.pid)
+            directory = self._place.directory / "valkey"
+            self._valkey = await self._server("Valkey", lambda: start_valkey(directory, port=port))
+            self._guardian.watch(self._valkey.process.pid, server=True)
+
+    # down --------------------------------------------------------------------------------
+
+    def hurry(self) -> None:
+        """Do not wait for running work any longer."""
+        self._hurry = True
+
+    async def stop(self, grace: float) -> None:
+        """End everything in reverse; each service may finish its work for `grace` seconds."""
+        if self._temporary:
+            await self._end(self.children, grace)
+        else:
+            for child in reversed(self.children):
+                await self._end([child], grace)
+        for server in (self._valkey, self._nats):
+            if server is not None:
+                await asyncio.to_thread(server.stop)
+        if self._temporary:
+            shutil.rmtree(self._place.directory, ignore_errors=True)
+        self._guardian.dismiss()
+
+    async def _end(self, children: list[Child], grace: float) -> None:
+        for child in children:
+            child.ask_to_end()
+        deadline = time.monotonic() + grace
+        while any(child.running for child in children) and time.monotonic() < deadline:
+            if self._hurry:
+                break
+            await asyncio.sleep(0.01)
+        for child in children:
+            child.kill()
+
+
+async def connected(url: str, wait: float = 0.0) -> Mesh:
+    """Return a mesh that is connected to `url`; fail if nobody answers there for `wait` seconds."""
+    from aalis_sdk.mesh import Mesh  # slow to import: only when it is needed
+    from aalis_sdk.settings import MeshSettings, SettingsError, load
+
+    await _greeted(url, wait)
+    try:
+        mesh = Mesh(load(MeshSettings, nats_url=url, instance=f"cli-{os.getpid()}"), "cli")
+    except SettingsError as error:
+        raise Failed(str(error)) from None
+    try:
+        async with asyncio.timeout(10.0):
+            await mesh.connect()
+    except TimeoutError:
+        raise Failed(f"NATS at {url} greets but lets nobody in; are credentials needed?") from None
+    return mesh
+
+
+async def provisioned(mesh: Mesh, replicas: int = 1) -> list[str]:
+    """Apply the topology; return what was made new."""
+    from aalis_contracts.errors import Fault
+    from aalis_sdk import topology
+
+    try:
+        return await topology.apply(mesh.js, replicas)
+    except Fault as error:
+        raise Failed(f"topology: {error.message}") from None
+
+
+async def _greeted(url: str, wait: float) -> None:
+    deadline = time.monotonic() + wait
+    while True:
+        try:
+            greet(url)
+        except Failed:
+            if time.monotonic() >= deadline:
+                raise
+            await asyncio.sleep(0.5)
+        else:
+            return
