@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from aalis_cli.failure import Failed
 from aalis_cli.hearing import Answer, Hearing
@@ -23,9 +23,6 @@ from aalis_sdk.adapter import Adapter
 from aalis_sdk.mesh import TooLarge
 
 if TYPE_CHECKING:
-    from nats.aio.msg import Msg
-    from nats.aio.subscription import Subscription
-
     from aalis_sdk.mesh import Mesh
 
 PERSON: Final = "console"
@@ -35,6 +32,11 @@ _LAST_WAIT: Final = 2.0
 """Seconds after the end of a turn for a reply that an interceptor may have withheld."""
 
 Ear = Callable[[Contract], None]
+
+
+class _Message(Protocol):
+    @property
+    def data(self) -> bytes: ...
 
 
 def new_session() -> str:
@@ -50,7 +52,7 @@ class Conversation:
         self.adapter = Adapter(mesh, platform)
         self.ears: list[Ear] = []
         self._mesh = mesh
-        self._subscriptions: list[Subscription] = []
+        self._unsubscribe: list[Callable[[], Awaitable[None]]] = []
         self._heard = asyncio.Event()
         self._positions: dict[str, int] = {}
         self._sources: list[tuple[str, type[Contract], str | None]] = [
@@ -64,10 +66,8 @@ class Conversation:
     async def open(self) -> None:
         """Listen from now on."""
         for subject, kind, _ in self._sources:
-            listening = self._mesh.client.subscribe(  # pyright: ignore[reportUnknownMemberType]
-                subject, cb=self._reader(kind)
-            )
-            self._subscriptions.append(await listening)
+            listening = await self._mesh.client.subscribe(subject, cb=self._reader(kind))
+            self._unsubscribe.append(listening.unsubscribe)
         await self._mesh.client.flush()
         for subject, _, stream in self._sources:
             if stream is not None:
@@ -79,8 +79,8 @@ class Conversation:
         """Listen no more."""
         self._mesh.reconnected.remove(self._heard.set)
         if not self._mesh.client.is_closed:
-            for subscription in self._subscriptions:
-                await subscription.unsubscribe()
+            for unsubscribe in self._unsubscribe:
+                await unsubscribe()
 
     async def ask(self, text: str, patience: float) -> Answer:
         """Say `text` and return what became of it; fail if that is not known in `patience` s."""
@@ -148,8 +148,8 @@ class Conversation:
                 self._positions[subject] = entry.seq
                 self._hear(kind, entry.data)
 
-    def _reader(self, kind: type[Contract]) -> Callable[[Msg], Awaitable[None]]:
-        async def read(message: Msg) -> None:
+    def _reader(self, kind: type[Contract]) -> Callable[[_Message], Awaitable[None]]:
+        async def read(message: _Message) -> None:
             self._hear(kind, message.data)
 
         return read
