@@ -125,6 +125,7 @@ class Puller:
         self._count = 0
         self._complained = False
         self._pause = 0.0
+        self._draining = False
 
     async def start(self) -> None:
         """Begin to pull."""
@@ -138,17 +139,19 @@ class Puller:
     async def drain(self, grace: float) -> None:
         """Stop taking; let running handlers finish for `grace` seconds, then hand the rest back."""
         self.mesh.reconnected.remove(self._forget_requests)
+        self._draining = True
         if self._pump is not None:
             self._pump.cancel()
             await asyncio.gather(self._pump, return_exceptions=True)
+        if self._subscription is not None:
+            # Our open pull requests must go before anything is handed back, or it comes to us.
+            with contextlib.suppress(nats.errors.Error):
+                await self._subscription.drain()
         if self._running:
             await asyncio.wait(self._running, timeout=grace)
         for task in self._running:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
-        if self._subscription is not None:
-            with contextlib.suppress(nats.errors.Error):
-                await self._subscription.unsubscribe()
 
     @property
     def running(self) -> int:
@@ -195,6 +198,9 @@ class Puller:
         status = (message.headers or {}).get("Status")
         if status is not None and not message.reply:
             await self._request_ended(message, status)
+            return
+        if self._draining:
+            await message.nak()
             return
         for request in self._requests:
             if request.remaining:

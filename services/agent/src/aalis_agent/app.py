@@ -93,7 +93,7 @@ class Agent:
             personas=MeshPersonas(mesh, registry),
             settings=KvSettings(self._sessions),
             outbound=outbound,
-            endings=Endings(journal, memory, outbound, tools, self._texts, _now, log),
+            endings=Endings(journal, memory, outbound, tools, self._texts, _now),
             texts=self._texts,
             counter_for=self._counters.counter_for,
             usage_log=UsageLog(),

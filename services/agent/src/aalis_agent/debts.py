@@ -43,8 +43,7 @@ class Debts:
         records = await self._journal.read(turn.session_id, turn.lane, lane.owed_from)
         try:
             await self._pay(turns_of(records, besides=turn.turn_id))
-        except Unavailable as error:
-            self._log.warning("rows are still owed", why=str(error))
+        except Unavailable:
             return
         lane.owed_from = None
 

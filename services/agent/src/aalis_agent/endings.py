@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from aalis_agent.steps import Turn
     from aalis_contracts.catalogue import Catalogue
     from aalis_contracts.messages import Message, Outcome
-    from aalis_sdk.logs import Log
 
 LAST_FRAME = 999_999
 
@@ -48,7 +47,6 @@ class Endings:
         tools: Tools,
         texts: Catalogue,
         now: Callable[[], int],
-        log: Log,
     ) -> None:
         self._journal = journal
         self._memory = memory
@@ -56,7 +54,6 @@ class Endings:
         self._tools = tools
         self._texts = texts
         self._now = now
-        self._log = log
 
     async def deliver(self, lane: Lane) -> None:
         """Do what `turn.replying` has promised, then end the turn (SPEC AG-56, AG-61)."""
@@ -180,8 +177,7 @@ class Endings:
             return False
         try:
             await self._memory.save(turn.session_id, missing)
-        except Unavailable as error:
-            self._log.warning("rows are owed", turn=turn.turn_id, count=len(missing), why=str(error))
+        except Unavailable:
             return True
         return False
 

@@ -36,8 +36,7 @@ async def prepare(parts: Parts, session_id: str, waiting: Waiting) -> InputPrepa
     if stopped_by is None and incoming.source != IDLE:
         try:
             archived = await parts.memory.archive(incoming, waiting.seq, waiting.arrived_at)
-        except Unavailable as error:
-            parts.log.warning("input not archived yet", seq=waiting.seq, why=str(error))
+        except Unavailable:
             owed = True
     return InputPrepared(
         input_seq=waiting.seq,

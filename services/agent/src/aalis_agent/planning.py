@@ -224,8 +224,7 @@ async def _history(parts: Parts, turn: Turn) -> list[Message]:
     before = turn.answered.input_seq
     try:
         rows = await parts.memory.history(turn.session_id, limit, before)
-    except Unavailable as error:
-        parts.log.warning("answering without history", why=str(error))
+    except Unavailable:
         return []
     shown = shown_history(rows, now=parts.now(), zone=parts.zone, before=before)
     if shown.dropped:

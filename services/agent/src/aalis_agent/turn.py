@@ -126,8 +126,7 @@ class TurnRunner:
         owed = False
         try:
             await self._parts.memory.save(turn.session_id, missing)
-        except Unavailable as error:
-            self._parts.log.warning("rows are owed", count=len(missing), why=str(error))
+        except Unavailable:
             owed = True
         self._lane.note(
             RowsSaved(

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from aalis_agent.ports import Unavailable
+from aalis_agent.presence import Presence
 from aalis_contracts import subjects
 from aalis_contracts.contract import Contract
 from aalis_contracts.errors import Fault
 from aalis_contracts.rpc import ArchiveIncoming, Archived, HistoryGet, MessageSave, RowKey, Rows
+from aalis_sdk.logs import Log
 from aalis_sdk.mesh import Absent, Remote, TooLarge
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from aalis_sdk.mesh import Mesh
 
 Answer = TypeVar("Answer", bound=Contract)
+log = Log(__name__)
 
 
 class MeshMemory:
@@ -25,6 +28,9 @@ class MeshMemory:
 
     def __init__(self, mesh: Mesh) -> None:
         self._mesh = mesh
+        self._presence = Presence(
+            "memory", "turns go on without history, and rows are owed until it is back", log
+        )
 
     async def archive(self, incoming: IncomingMessage, input_seq: int, said_at: int) -> Message:
         """Save what a person said."""
@@ -47,6 +53,9 @@ class MeshMemory:
 
     async def _ask(self, subject: str, request: Contract, answer: type[Answer]) -> Answer:
         try:
-            return await self._mesh.request(subjects.request(subject), request, answer)
+            reply = await self._mesh.request(subjects.request(subject), request, answer)
         except (Absent, Remote, Fault, TooLarge) as error:
+            self._presence.absent(str(error))
             raise Unavailable("memory", str(error)) from None
+        self._presence.present()
+        return reply

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aalis_agent.presence import Presence
 from aalis_contracts import subjects
 from aalis_contracts.dead import MESSAGE_ID_HEADER, TURN_HEADER
 from aalis_contracts.errors import Fault
@@ -24,6 +25,7 @@ class MeshOutbound:
 
     def __init__(self, mesh: Mesh) -> None:
         self._mesh = mesh
+        self._gateway = Presence("gateway", "replies are published directly", log)
 
     async def frame(self, frame: StreamFrame) -> None:
         """Publish a piece of text without waiting for anything."""
@@ -41,7 +43,7 @@ class MeshOutbound:
         try:
             reply = await self._mesh.request(subject, message, DispatchReply)
         except (Absent, Remote, Fault) as error:
-            log.warning("no gateway; the reply is published directly", why=str(error))
+            self._gateway.absent(str(error))
             direct = subjects.outbound(message.platform, message.session_id)
             headers = {TURN_HEADER: message.turn_id} if message.turn_id else None
             try:
@@ -51,6 +53,7 @@ class MeshOutbound:
         except TooLarge as problem:
             log.error("reply is too large to send", reason=str(problem))
         else:
+            self._gateway.present()
             if not reply.sent:
                 log.info("reply was not sent", reason=reply.reason)
 
