@@ -45,6 +45,8 @@ DEFAULT_TIMEOUT: Final = 5.0
 EXPECTED_HEADER: Final = "Nats-Expected-Last-Subject-Sequence"
 _WRONG_LAST_SEQUENCE: Final = 10071
 _RETRY_PAUSE: Final = 0.25
+UNREACHABLE: Final = (nats.errors.Error, asyncio.TimeoutError, OSError)
+"""What the client raises when the server, or the way to it, is gone."""
 
 
 class Absent(Exception):
@@ -150,7 +152,7 @@ class Mesh:
         """Finish running handlers, then disconnect; a server that is gone does not matter."""
         try:
             await self._broker.stop()
-        except (nats.errors.Error, OSError, asyncio.TimeoutError) as error:
+        except UNREACHABLE as error:
             log.debug("closed without the server", reason=repr(error))
         if self._client is not None and not self._client.is_closed:
             await self._client.close()
@@ -217,7 +219,7 @@ class Mesh:
                 if error.err_code == _WRONG_LAST_SEQUENCE:
                     raise Conflict(str(error.description)) from None
                 problem = f"{error.err_code}: {error.description}"
-            except (nats.errors.Error, asyncio.TimeoutError) as error:
+            except UNREACHABLE as error:
                 problem = repr(error)
             else:
                 return Stored(ack.seq, bool(ack.duplicate))
@@ -291,7 +293,7 @@ class Mesh:
                     text = f"stream {stream} answered {status} {head.get('Description', '')}"
                     raise Fault(text)
                 found.append(_entry(message.data, head))
-        except (nats.errors.Error, asyncio.TimeoutError) as error:
+        except UNREACHABLE as error:
             message = f"stream {stream} did not answer: {error!r}"
             raise Fault(message, "timeout") from None
         finally:
@@ -303,7 +305,7 @@ class Mesh:
             return await self.client.request(subject, data, timeout=DEFAULT_TIMEOUT)
         except nats.errors.NoRespondersError:
             raise Absent(subject, "no responder") from None
-        except (nats.errors.Error, asyncio.TimeoutError) as error:
+        except UNREACHABLE as error:
             message = f"{subject} did not answer: {error!r}"
             raise Fault(message, "timeout") from None
 
@@ -332,7 +334,7 @@ class Mesh:
                 )
             except nats.errors.NoRespondersError:
                 raise Absent(subject.name, "no responder") from None
-            except (nats.errors.Error, asyncio.TimeoutError):
+            except UNREACHABLE:
                 raise Absent(subject.name, f"no answer within {timeout:g} s") from None
             return _read_answer(subject, reply.data, answer)
 
@@ -432,7 +434,7 @@ class Offer:
         """Stop serving; what runs is finished."""
         try:
             await self._subscriber.stop()
-        except (nats.errors.Error, OSError) as error:
+        except UNREACHABLE as error:
             log.debug("withdrawn without the server", reason=repr(error))
 
 
