@@ -16,6 +16,7 @@ import time
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 import nats.errors
+import nats.js.errors
 
 from aalis_contracts.errors import Fault
 from aalis_contracts.registry import ServiceEntry
@@ -118,6 +119,7 @@ class _Process:
         self._mesh = Mesh(settings, name)
         self._registry = Registry(self._mesh)
         self._service: Service | None = None
+        self._restoring: asyncio.Task[None] | None = None
         self._leaving = asyncio.Event()
         self._since = int(time.time() * 1000)
 
@@ -162,6 +164,7 @@ class _Process:
     async def _serve(self) -> None:
         await self._await_nats()
         await self._await_topology()
+        self._mesh.reconnected.append(self._restore_soon)
         await self._registry.start()
         service = await self._build(self._settings, self._mesh, self._registry)
         await service.start()
@@ -190,12 +193,23 @@ class _Process:
 
     async def _await_topology(self) -> None:
         while missing := await topology.verify(self._mesh.js):
+            if await topology.restore(self._mesh.js, missing):
+                log.info("streams in memory were made again", streams=missing)
+                continue
             log.warning(
                 "topology is incomplete; run: aalis topology apply",
                 missing=missing[:5],
                 count=len(missing),
             )
             await asyncio.sleep(1.0)
+
+    def _restore_soon(self) -> None:
+        self._restoring = asyncio.create_task(self._restore())
+
+    async def _restore(self) -> None:
+        """After a restart of a single server: make again what it kept in memory only."""
+        with contextlib.suppress(Fault, nats.errors.Error, nats.js.errors.Error, TimeoutError):
+            await topology.restore(self._mesh.js, await topology.verify(self._mesh.js))
 
     async def _announce(self, service: Service) -> None:
         bucket = Bucket(self._mesh, topology.REGISTRY)
@@ -218,6 +232,8 @@ class _Process:
 
     async def _leave(self) -> None:
         log.info("leaving")
+        if self._restoring is not None:
+            self._restoring.cancel()
         if self._service is not None:
             await self._service.stop()
         await self._mesh.close()

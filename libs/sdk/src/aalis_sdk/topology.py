@@ -139,9 +139,7 @@ def consumers() -> tuple[Consumer, ...]:
     return (
         *partitions,
         _consumer(AGENT_INBOX, AGENT_CONSUMER, max_ack_pending=50_000),
-        _consumer(
-            EVENTS, GATEWAY_TURNS, filter_subject="agent.turn.after.*", max_ack_pending=1000
-        ),
+        _consumer(EVENTS, GATEWAY_TURNS, filter_subject="agent.turn.after.*", max_ack_pending=1000),
     )
 
 
@@ -208,22 +206,45 @@ async def apply(js: JetStreamContext, replicas: int = 1) -> list[str]:
 
 async def verify(js: JetStreamContext) -> list[str]:
     """Return one line for each stream or consumer that is missing; empty = all there."""
+    wanted = [(_stream_line(config), js.stream_info(config.name or "")) for config in streams()]
+    wanted += [
+        (_consumer_line(consumer), js.consumer_info(consumer.stream, consumer.config.name or ""))
+        for consumer in consumers()
+    ]
+    found = await asyncio.gather(*(asked for _, asked in wanted), return_exceptions=True)
     missing: list[str] = []
-    for config in streams():
-        try:
-            await js.stream_info(config.name or "")
-        except nats.js.errors.NotFoundError:
-            missing.append(f"stream {config.name}")
-        except (nats.errors.Error, nats.js.errors.Error, asyncio.TimeoutError) as error:
-            return [f"JetStream does not answer ({error!r})"]
-    for consumer in consumers():
-        try:
-            await js.consumer_info(consumer.stream, consumer.config.durable_name or "")
-        except nats.js.errors.NotFoundError:
-            missing.append(f"consumer {consumer.stream}/{consumer.config.durable_name}")
-        except (nats.errors.Error, nats.js.errors.Error, asyncio.TimeoutError) as error:
-            return [f"JetStream does not answer ({error!r})"]
+    for (line, _), info in zip(wanted, found, strict=True):
+        if isinstance(info, nats.js.errors.NotFoundError):
+            missing.append(line)
+        elif isinstance(info, (nats.errors.Error, asyncio.TimeoutError)):
+            return [f"JetStream does not answer ({info!r})"]
+        elif isinstance(info, BaseException):
+            raise info
     return missing
+
+
+async def restore(js: JetStreamContext, missing: list[str]) -> bool:
+    """Make the streams that live in memory again, if nothing else of the table is missing.
+
+    A single server forgets them when it restarts, and nobody would apply the topology again for
+    that. Everything durable is only ever made by `apply`.
+    """
+    volatile = [config for config in streams() if config.storage is StorageType.MEMORY]
+    if not missing or not set(missing) <= {_stream_line(config) for config in volatile}:
+        return False
+    replicas = (await js.stream_info(INBOUND)).config.num_replicas
+    for config in volatile:
+        config.num_replicas = replicas
+        await _guarded(_stream_line(config), js.add_stream(config))
+    return True
+
+
+def _stream_line(config: StreamConfig) -> str:
+    return f"stream {config.name}"
+
+
+def _consumer_line(consumer: Consumer) -> str:
+    return f"consumer {consumer.stream}/{consumer.config.name}"
 
 
 async def _guarded(what: str, action: object) -> None:
