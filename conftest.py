@@ -8,3 +8,6 @@ for _name in list(os.environ):
     _ours = _name.startswith("AALIS_") and not _name.startswith("AALIS_TEST_")
     if _ours or _name.startswith(("ANTHROPIC_", "OPENAI_")):
         del os.environ[_name]
+
+# Real servers and processes for every test of the repository.
+pytest_plugins = ["aalis_sdk.testing.fixtures"]
