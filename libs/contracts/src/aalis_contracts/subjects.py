@@ -17,6 +17,8 @@ from aalis_contracts.text import well_formed
 
 Kind = Literal["stream", "event", "request"]
 
+_MAX_DEAD_SOURCE: Final = 3000
+
 PARTITIONS: Final = 16
 """Partitions of the INBOUND stream; the server hashes the session token into one."""
 
@@ -229,6 +231,11 @@ def inbox(session_id: str, lane: str) -> Subject:
     return Subject(f"agent.inbox.{lane_key(session_id, lane)}", INBOX)
 
 
+def inboxes_of(session_id: str) -> str:
+    """Return the pattern of all lanes' mailboxes of one session."""
+    return f"agent.inbox.{token(session_id)}.*"
+
+
 def journal(session_id: str, lane: str) -> Subject:
     """Return where a lane's state is kept."""
     return Subject(f"agent.journal.{lane_key(session_id, lane)}", JOURNAL)
@@ -321,8 +328,12 @@ def phase_done(session_id: str) -> Subject:
 
 
 def dead(source: str) -> Subject:
-    """Return where a message from the subject `source` goes when it cannot be handled."""
-    return Subject(f"dead.{source}", DEAD)
+    """Return where a message from the subject `source` goes when it cannot be handled.
+
+    A subject so long that the server would not take it with the prefix loses its tail; the
+    whole one travels in the header `aalis-dead-subject`.
+    """
+    return Subject(f"dead.{source[:_MAX_DEAD_SOURCE].rstrip('.')}", DEAD)
 
 
 def tool_call(name: str) -> Subject:

@@ -14,6 +14,10 @@ from aalis_contracts.subjects import Subject
 from aalis_sdk.mesh import Conflict, Entry, Mesh
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from nats.aio.msg import Msg
+
     from aalis_contracts.contract import Contract
 
 OPERATION_HEADER: Final = "KV-Operation"
@@ -68,9 +72,7 @@ class Bucket:
     ) -> int | None:
         """Write `key` only if it is still at `revision`; return the new one, None if it is not."""
         try:
-            stored = await self._mesh.store(
-                self.subject(key), value, message_id, expected=revision
-            )
+            stored = await self._mesh.store(self.subject(key), value, message_id, expected=revision)
         except Conflict:
             newest = await self._mesh.last(self.stream, self.subject(key).name)
             if newest is not None and newest.headers.get(MESSAGE_ID_HEADER) == message_id:
@@ -81,6 +83,24 @@ class Bucket:
     async def delete(self, key: str) -> None:
         """Delete `key`; a missing one is fine."""
         await self._mesh.store(self.subject(key), b"", headers={OPERATION_HEADER: "DEL"})
+
+    async def hear(
+        self, pattern: str, heard: Callable[[str, bytes | None], Awaitable[None]]
+    ) -> None:
+        """Tell `heard` of every write from now on: key and value, None when it is deleted.
+
+        For live copies: the writes themselves are heard, there is no consumer on the server. What
+        was written while the connection was down is not heard; read again after a reconnect.
+        """
+        prefix = f"$KV.{self._name}."
+
+        async def take(message: Msg) -> None:
+            headers = dict(message.headers or {})
+            value = None if is_deletion(headers) else message.data
+            await heard(message.subject.removeprefix(prefix), value)
+
+        await self._mesh.client.subscribe(self.subject(pattern).name, cb=take)
+        await self._mesh.client.flush()
 
     def _record(self, entry: Entry | None) -> Record | None:
         if entry is None or is_deletion(entry.headers):

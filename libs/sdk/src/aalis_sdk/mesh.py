@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import nats.errors
@@ -47,6 +48,8 @@ _WRONG_LAST_SEQUENCE: Final = 10071
 _RETRY_PAUSE: Final = 0.25
 UNREACHABLE: Final = (nats.errors.Error, asyncio.TimeoutError, OSError)
 """What the client raises when the server, or the way to it, is gone."""
+_MAX_SUBJECT: Final = 3800
+"""Bytes: the server drops a connection whose control line (subject, reply, sizes) exceeds 4096."""
 
 
 class Absent(Exception):
@@ -71,7 +74,7 @@ class Conflict(Exception):
 
 
 class TooLarge(Exception):
-    """A body exceeds the server's `max_payload`; the message says by how much."""
+    """A body exceeds the server's `max_payload`, or a subject its line; the message says which."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +166,7 @@ class Mesh:
         self, subject: Subject, body: Contract | bytes, headers: dict[str, str] | None = None
     ) -> None:
         """Publish without waiting for anything; raise `TooLarge` for a body over the limit."""
-        data, head = self._prepare(body, headers)
+        data, head = self._prepare(subject, body, headers)
         with tracing.span(
             f"publish {subject.template}",
             SpanKind.PRODUCER,
@@ -174,7 +177,7 @@ class Mesh:
 
     async def publish_quietly(self, subject: Subject, body: Contract) -> None:
         """Publish without a span of its own: for text deltas, many a second."""
-        data, head = self._prepare(body, None)
+        data, head = self._prepare(subject, body, None)
         tracing.inject(head)
         await self.client.publish(subject.name, data, headers=head)
 
@@ -195,7 +198,7 @@ class Mesh:
         otherwise `Conflict`. Raises `Fault` when nobody stored it in time, `TooLarge` for a body
         over the limit.
         """
-        data, head = self._prepare(body, headers)
+        data, head = self._prepare(subject, body, headers)
         if message_id is not None:
             head[MESSAGE_ID_HEADER] = message_id
         if expected is not None:
@@ -229,8 +232,13 @@ class Mesh:
             await asyncio.sleep(_RETRY_PAUSE)
 
     def _prepare(
-        self, body: Contract | bytes, headers: dict[str, str] | None
+        self, subject: Subject, body: Contract | bytes, headers: dict[str, str] | None
     ) -> tuple[bytes, dict[str, str]]:
+        if len(subject.name) > _MAX_SUBJECT and len(subject.name.encode()) > _MAX_SUBJECT:
+            message = (
+                f"a subject of {len(subject.name)} characters ({subject.template}) is too long"
+            )
+            raise TooLarge(message)
         head = dict(headers or {})
         if isinstance(body, Contract):
             head.setdefault(CONTRACT_HEADER, f"{type(body).__name__}.v1")
@@ -271,9 +279,29 @@ class Mesh:
         query = {"seq": first, "next_by_subj": subject, "batch": limit}
         return await self._batch(stream, query)
 
+    async def since(
+        self, stream: str, subject: str, time_ms: int, limit: int = 1000
+    ) -> list[Entry]:
+        """Return up to `limit` messages of `subject` stored at `time_ms` or later, in order."""
+        seconds, milliseconds = divmod(max(0, time_ms), 1000)
+        stamp = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+        start = f"{stamp}.{milliseconds:03d}Z"
+        query = {"start_time": start, "next_by_subj": subject, "batch": limit}
+        return await self._batch(stream, query)
+
     async def lasts(self, stream: str, patterns: list[str]) -> list[Entry]:
         """Return the newest message of every subject that matches one of `patterns`."""
         return await self._batch(stream, {"multi_last": patterns, "batch": 10_000})
+
+    async def forget(self, stream: str, seq: int) -> None:
+        """Delete one message of a stream; one that is gone already is fine."""
+        try:
+            await self.js.delete_msg(stream, seq)
+        except nats.js.errors.APIError as error:
+            log.debug("not deleted", stream=stream, seq=seq, reason=str(error.description))
+        except UNREACHABLE as error:
+            message = f"stream {stream} did not answer: {error!r}"
+            raise Fault(message, "timeout") from None
 
     async def _batch(self, stream: str, query: dict[str, object]) -> list[Entry]:
         inbox = self.client.new_inbox()
@@ -323,22 +351,20 @@ class Mesh:
         Raises `Absent` when nobody answers in `timeout` seconds, `Remote` for an error answer,
         `Fault` for an answer that cannot be read, `TooLarge` for a body over the limit.
         """
-        data, head = self._prepare(body, None)
+        data, head = self._prepare(subject, body, None)
         with tracing.span(
             f"request {subject.template}", SpanKind.CLIENT, tracing.messaging("request", subject)
         ):
             tracing.inject(head)
             try:
-                reply = await self.client.request(
-                    subject.name, data, timeout=timeout, headers=head
-                )
+                reply = await self.client.request(subject.name, data, timeout=timeout, headers=head)
             except nats.errors.NoRespondersError:
                 raise Absent(subject.name, "no responder") from None
             except UNREACHABLE:
                 raise Absent(subject.name, f"no answer within {timeout:g} s") from None
             return _read_answer(subject, reply.data, answer)
 
-    async def respond(  # noqa: PLR0913 - each argument is one decision of the offer
+    async def respond(
         self,
         template: str,
         body: type[Body],
@@ -397,13 +423,18 @@ class Mesh:
             ):
                 try:
                     await handler(event)
-                except Exception:  # noqa: BLE001 - a listener's bug must not stop the others
+                except Exception:
                     log.error("event handler failed", subject=template, exc_info=True)
 
         return await self._subscribe(subject, hear, queue=queue, concurrency=concurrency)
 
     async def _subscribe(
-        self, subject: str, handler: Callable[[Any], Awaitable[Any]], *, queue: str, concurrency: int
+        self,
+        subject: str,
+        handler: Callable[[Any], Awaitable[Any]],
+        *,
+        queue: str,
+        concurrency: int,
     ) -> Offer:
         subscriber = self._broker.subscriber(subject, queue=queue, max_workers=concurrency)
         subscriber(handler)
@@ -457,7 +488,7 @@ async def _answer(
         failure = ErrorBody(code=error.code, message=error.message)
     except Fault as error:
         failure = ErrorBody(code=error.code, message=error.message, retryable=error.retryable)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the asker gets an answer
+    except Exception as error:
         log.error("request failed", subject=template, exc_info=True)
         failure = ErrorBody(code="internal", message=type(error).__name__, retryable=True)
     return ErrorReply(error=failure).to_json()
@@ -490,10 +521,8 @@ def _entry(data: bytes, head: dict[str, str]) -> Entry:
 
 def _milliseconds(stamp: str) -> int:
     """Read the server's RFC 3339 time (nanoseconds, Z) as milliseconds since the epoch."""
-    from datetime import datetime, timezone  # noqa: PLC0415 - only streams' readers need it
-
     seconds, _, fraction = stamp.removesuffix("Z").partition(".")
-    whole = datetime.fromisoformat(seconds).replace(tzinfo=timezone.utc)
+    whole = datetime.fromisoformat(seconds).replace(tzinfo=UTC)
     return int(whole.timestamp()) * 1000 + int((fraction + "000")[:3])
 
 
