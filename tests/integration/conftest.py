@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,8 +68,7 @@ def environment(valkey_server: ValkeyServer, tmp_path: Path) -> dict[str, str]:
 async def stack(spawn_service: Spawner, environment: dict[str, str]) -> AsyncIterator[Stack]:
     """Run one replica of each service."""
     running = Stack(spawn_service, environment)
-    for service in SERVICES:
-        await running.start(service)
+    await asyncio.gather(*(running.start(service) for service in SERVICES))
     yield running
 
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.usefixtures("stack")
 
-GROWING = ("system", "persona", "history", "toolDefs", "reservedForReply", "toolResults")
-
 
 async def test_small_talk_is_answered_and_remembered(
     person: Callable[..., Awaitable[Person]],
@@ -53,7 +51,7 @@ async def test_text_streams_and_done_comes_last_and_once(
     person: Callable[..., Awaitable[Person]],
 ) -> None:
     somebody = await person()
-    reply = await somebody.ask("!slow 5\n!say one two three four five six seven eight")
+    reply = await somebody.ask("!slow 60\n!say one two three four five six seven eight")
     await somebody.turn_of("m1")
     frames = somebody.frames
     assert len(frames) > 2
