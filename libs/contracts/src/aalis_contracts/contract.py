@@ -38,7 +38,6 @@ class Contract(BaseModel):
         validate_by_alias=True,
         frozen=True,
         extra="ignore",
-        allow_inf_nan=False,
         ser_json_inf_nan="null",
     )
 
@@ -141,8 +140,6 @@ def _parse(cls: type[Contract], data: bytes) -> object:
 def _reason(cls: type[Contract], error: ValidationError) -> str:
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     where = cut(".".join(str(part) for part in first["loc"]), 120, "…") or "body"
-    if first["type"] == "recursion_depth_exceeded":
-        return one_line(f"{cls.__name__}: {where}: nested too deeply", 300)
     more = error.error_count() - 1
     tail = f" (and {more} more)" if more else ""
     return one_line(f"{cls.__name__}: {where}: {first['msg']}{tail}", 300)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field, FiniteFloat, JsonValue
 
 from aalis_contracts.contract import Contract, OpenContract
 from aalis_contracts.messages import IncomingMessage, Message, Outcome, SessionId
@@ -63,7 +63,7 @@ class TokenUsage(Contract):
     max_tokens: int
     token_budget: int
     used: int
-    usage_ratio: float
+    usage_ratio: FiniteFloat
     breakdown: UsageBreakdown
     user_id: str | None = None
     turn_id: str | None = None
@@ -103,7 +103,7 @@ class SessionCompress(Contract):
 
     session_id: SessionId
     reason: Literal["manual", "auto"]
-    usage_ratio: float | None = None
+    usage_ratio: FiniteFloat | None = None
 
 
 class SessionCompressing(Contract):
@@ -139,7 +139,7 @@ class PhaseDone(Contract):
     session_id: SessionId
     phase: str
     reached_end: bool
-    duration_ms: Annotated[float, Field(ge=0)]
+    duration_ms: Annotated[FiniteFloat, Field(ge=0)]
     platform: str
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal, cast
 
-from pydantic import Field, JsonValue, StringConstraints, model_validator
+from pydantic import Field, FiniteFloat, JsonValue, StringConstraints, model_validator
 
 from aalis_contracts.contract import Contract, OpenContract
 from aalis_contracts.text import JsonObject, any_json, well_formed
@@ -100,7 +100,7 @@ class MessageAttachment(Contract):
     name: str | None = None
     source_id: str | None = None
     byte_size: int | None = None
-    duration_sec: float | None = None
+    duration_sec: FiniteFloat | None = None
     description: str | None = None
     ref: str | None = None
     skip_archive: bool | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, FiniteFloat
 
 from aalis_contracts.contract import Contract
 from aalis_contracts.messages import Message, ToolCall, ToolCallProgress
@@ -60,7 +60,7 @@ class ChatRequest(Contract):
 
     messages: list[Message]
     tools: list[ToolDefinition] | None = None
-    temperature: float | None = None
+    temperature: FiniteFloat | None = None
     max_tokens: int | None = None
     think: bool | None = None
     attempt: int | None = None

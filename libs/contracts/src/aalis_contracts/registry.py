@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, FiniteFloat, StringConstraints
 
 from aalis_contracts.contract import Contract
 from aalis_contracts.tools import ToolDefinition
@@ -85,7 +85,7 @@ class CommandOption(Contract):
     value_required: bool = True
     required: bool = False
     choices: list[str] | None = None
-    default: str | int | float | bool | None = None
+    default: str | int | FiniteFloat | bool | None = None
     description: str | None = None
 
 

@@ -13,6 +13,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Final, cast, get_args
@@ -83,11 +84,17 @@ def schema_of(cls: type[Contract], prefix: str = "", suffix: str = ".json") -> J
     It describes what a reader takes: an optional field may be null (SPEC CON-2), and further
     fields are allowed (CON-6).
     """
+    return cast("JsonObject", _tidy(_schema(cls), prefix, suffix))
+
+
+@cache
+def _schema(cls: type[Contract]) -> JsonObject:
+    """Return the schema as pydantic refers to others; each costs milliseconds, so made once."""
     schema = cast("JsonObject", cls.model_json_schema())
     schema.pop("$defs", None)
     if cls in _FACTS:  # the tag has a default for who writes it, but a reader cannot do without
         schema = _with_required(schema, "type")
-    return cast("JsonObject", _tidy(_nullable(schema), prefix, suffix))
+    return _nullable(schema)
 
 
 def asyncapi() -> JsonObject:

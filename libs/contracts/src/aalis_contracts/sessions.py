@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, FiniteFloat
 
 from aalis_contracts.contract import Contract
 from aalis_contracts.messages import ModelRef, SessionId
@@ -22,7 +22,7 @@ class SessionDefaults(Contract):
     persona: str | None = None
     think: bool | None = None
     system_prompt_extra: str | None = None
-    max_tool_iterations: int | float | None = None
+    max_tool_iterations: int | FiniteFloat | None = None
     disable_output_format: bool | None = None
     client_side_json_rendering: bool | None = None
 
