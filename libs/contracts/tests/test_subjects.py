@@ -330,6 +330,17 @@ def test_filters_take_their_own_and_nothing_else() -> None:
     assert not overlap(subjects.outbound_of(P), subjects.outbound("p", S).name)
     assert overlap(subjects.journals_of(S), subjects.journal(S, L).name)
     assert not overlap(subjects.journals_of(S), subjects.journal("s", L).name)
+    assert overlap(subjects.inboxes_of(S), subjects.inbox(S, L).name)
+    assert not overlap(subjects.inboxes_of(S), subjects.inbox("s", L).name)
+
+
+@pytest.mark.parametrize("source", ["a" * 10_000, "a." * 5_000, "a" * 2_999 + ".b"])
+def test_a_dead_letter_of_a_long_subject_has_a_legal_one(source: str) -> None:
+    name = subjects.dead(source).name
+    assert len(name) <= 3_005
+    assert overlap("dead.>", name)
+    assert name == name.strip(".")
+    assert f"dead.{source}".startswith(name)
 
 
 @pytest.mark.parametrize(
