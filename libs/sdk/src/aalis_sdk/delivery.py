@@ -300,9 +300,7 @@ class Puller:
         ):
             await self.handler(delivery)
 
-    async def _bury(
-        self, message: Msg, delivery: Delivery, why: str, turn_id: str | None
-    ) -> None:
+    async def _bury(self, message: Msg, delivery: Delivery, why: str, turn_id: str | None) -> None:
         """Keep the message in DEAD with the reason, then let it go; try again if that fails."""
         try:
             await bury(self.mesh, delivery, self.stream, self.consumer, why, turn_id)

@@ -154,9 +154,10 @@ def _await_valkey(port: int, process: subprocess.Popen[bytes], log: Path) -> Non
     while time.monotonic() < deadline:
         if process.poll() is not None:
             raise ServerFailed(_last_words("Valkey", log))
-        with contextlib.suppress(OSError, ValueError), socket.create_connection(
-            ("127.0.0.1", port), timeout=1
-        ) as link:
+        with (
+            contextlib.suppress(OSError, ValueError),
+            socket.create_connection(("127.0.0.1", port), timeout=1) as link,
+        ):
             link.sendall(b"INFO server\r\n")
             if f"process_id:{process.pid}".encode() in link.recv(65536):
                 return

@@ -91,7 +91,9 @@ class Announcer:
                     try:
                         await self._refresh(announcement)
                     except (Fault, nats.errors.Error) as error:
-                        log.warning("registry entry not refreshed", key=announcement.key, why=str(error))
+                        log.warning(
+                            "registry entry not refreshed", key=announcement.key, why=str(error)
+                        )
 
     async def _refresh(self, announcement: Announcement) -> None:
         holder = self._holder(announcement.key)
