@@ -25,7 +25,6 @@ from aalis_contracts.hooks import (
     INPUT_BEFORE,
     HookReply,
     HookRequest,
-
     PromptBlocks,
     PromptBuild,
 )
@@ -46,6 +45,7 @@ from aalis_contracts.tools import (
     ToolDefinition,
     ToolResult,
 )
+from aalis_sdk.delivery import Delivery, Puller
 from aalis_sdk.offers import Announcement, Announcer
 from aalis_sdk.tool_host import Tool, ToolHost
 
@@ -88,6 +88,8 @@ class Plugin:
         self._announcements: dict[str, Announcement] = {}
         self._listeners: list[Callable[[Mesh], Awaitable[Offer]]] = []
         self._offers: list[Offer] = []
+        self._pullers: list[Callable[[Mesh], Puller]] = []
+        self._pulling: list[Puller] = []
         self._starters: list[Callable[[Mesh, Registry], Awaitable[None]]] = []
         self._closers: list[Callable[[], Awaitable[None]]] = []
         self._mesh: Mesh | None = None
@@ -188,14 +190,10 @@ class Plugin:
             async def serve() -> list[Offer]:
                 subject = subjects.prompt(self.name, contribution)
                 return [
-                    await self.mesh.respond(
-                        subject.template, PromptBuild, build, name=subject.name
-                    )
+                    await self.mesh.respond(subject.template, PromptBuild, build, name=subject.name)
                 ]
 
-            self._declare(
-                Announcement(subjects.prompt_key(self.name, contribution), entry, serve)
-            )
+            self._declare(Announcement(subjects.prompt_key(self.name, contribution), entry, serve))
             return handler
 
         return declare
@@ -251,8 +249,25 @@ class Plugin:
             handler: Callable[[Event], Awaitable[None]],
         ) -> Callable[[Event], Awaitable[None]]:
             queue = self.name if shared else ""
-            self._listeners.append(
-                lambda mesh: mesh.listen(template, event, handler, queue=queue)
+            self._listeners.append(lambda mesh: mesh.listen(template, event, handler, queue=queue))
+            return handler
+
+        return declare
+
+    def consume(
+        self, stream: str, consumer: str, template: str, *, slots: int = 16
+    ) -> Callable[[Callable[[Delivery], Awaitable[None]]], Callable[[Delivery], Awaitable[None]]]:
+        """Take every message of a durable consumer, one replica each, also those of a downtime.
+
+        The handler gets the stored message with its position and time; `delivery` says what
+        returning and raising mean.
+        """
+
+        def declare(
+            handler: Callable[[Delivery], Awaitable[None]],
+        ) -> Callable[[Delivery], Awaitable[None]]:
+            self._pullers.append(
+                lambda mesh: Puller(mesh, stream, consumer, template, handler, slots)
             )
             return handler
 
@@ -288,6 +303,10 @@ class Plugin:
             await starter(mesh, registry)
         for listen in self._listeners:
             self._offers.append(await listen(mesh))
+        for make in self._pullers:
+            puller = make(mesh)
+            await puller.start()
+            self._pulling.append(puller)
         self._announcer = Announcer(mesh, registry, self.name)
         for announcement in self._announcements.values():
             await self._announcer.add(announcement)
@@ -312,6 +331,8 @@ class Plugin:
             await self._announcer.close()
         for offer in self._offers:
             await offer.withdraw()
+        for puller in self._pulling:
+            await puller.drain(puller.mesh.settings.grace_seconds)
         if self._host is not None and self._mesh is not None:
             await self._host.drain(self._mesh.settings.grace_seconds)
         for closer in self._closers:
@@ -367,9 +388,7 @@ class Plugin:
                     subject.template, HookRequest, hear, name=subject.name, queue=subject.name
                 )
             ]
-        return [
-            await self.mesh.respond(subject.template, HookRequest, answer, name=subject.name)
-        ]
+        return [await self.mesh.respond(subject.template, HookRequest, answer, name=subject.name)]
 
     async def _serve_tool(self, tool: Tool) -> list[Offer]:
         host = self._host
@@ -389,5 +408,3 @@ class Plugin:
                 cancelled.template, ToolCancel, host.cancel, name=cancelled.name
             ),
         ]
-
-

@@ -84,12 +84,14 @@ def run_plugin(plugin: Plugin) -> None:
     """Run a plugin as a process of its own."""
 
     async def build(_: MeshSettings, mesh: Mesh, registry: Registry) -> Service:
-        return _PluginService(plugin, mesh, registry)
+        return PluginService(plugin, mesh, registry)
 
     run(plugin.name, MeshSettings, build)
 
 
-class _PluginService:
+class PluginService:
+    """A plugin as a whole service: it is ready when it has offered everything."""
+
     def __init__(self, plugin: Plugin, mesh: Mesh, registry: Registry) -> None:
         self.capabilities: list[str] = []
         self._plugin = plugin
@@ -97,12 +99,15 @@ class _PluginService:
         self._registry = registry
 
     async def start(self) -> None:
+        """Offer everything that the plugin declares."""
         await self._plugin.attach(self._mesh, self._registry)
 
     async def stop(self) -> None:
+        """Withdraw it, and let running calls finish."""
         await self._plugin.detach()
 
     def problems(self) -> list[str]:
+        """Say nothing: a plugin that was attached takes calls."""
         return []
 
 

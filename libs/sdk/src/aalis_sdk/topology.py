@@ -50,6 +50,7 @@ PROFILES: Final = "profiles"
 
 AGENT_CONSUMER: Final = "agent"
 GATEWAY_TURNS: Final = "gateway-turns"
+PROMPT_BUDGET: Final = "prompt-budget"
 
 
 def gateway_consumer(partition: int) -> str:
@@ -140,6 +141,7 @@ def consumers() -> tuple[Consumer, ...]:
         *partitions,
         _consumer(AGENT_INBOX, AGENT_CONSUMER, max_ack_pending=50_000),
         _consumer(EVENTS, GATEWAY_TURNS, filter_subject="agent.turn.after.*", max_ack_pending=1000),
+        _consumer(TOKEN_USAGE, PROMPT_BUDGET, max_ack_pending=1000),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import os
 import signal
@@ -18,6 +19,7 @@ from aalis_contracts.errors import Fault
 from aalis_contracts.subjects import service_key
 from aalis_sdk.buckets import Bucket
 from aalis_sdk.mesh import Absent, Mesh
+from aalis_sdk.testing.meshes import settings
 from aalis_sdk.topology import REGISTRY
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 GRACE_SECONDS: Final = 5
 """How long a process gets to leave by itself, as its own setting and when a test ends."""
 _POLL: Final = 0.02
+_numbers = itertools.count(1)
 
 
 class ServiceProcess:
@@ -131,6 +134,7 @@ class Spawner:
         self._nats = nats_server
         self._directory = directory
         self._mesh: Mesh | None = None
+        self._connecting = asyncio.Lock()
         self.processes: list[ServiceProcess] = []
 
     async def __call__(
@@ -151,7 +155,8 @@ class Spawner:
         """
         if name is None:
             name = Path(module).stem.removeprefix("aalis_").replace("_", "-")
-        instance = instance or f"{name}-{len(self.processes) + 1}"
+        # The entry of one that was killed stays for a while, so a name is never used again.
+        instance = instance or f"{name}-{next(_numbers)}"
         script = [str(module)] if isinstance(module, Path) else ["-m", module]
         log = self._directory / f"{instance}-{len(self.processes) + 1}.log"
         with log.open("wb") as output:
@@ -198,11 +203,11 @@ class Spawner:
             process.end()
 
     async def _connected(self) -> Mesh:
-        if self._mesh is None:
-            from aalis_sdk.testing.meshes import settings  # noqa: PLC0415 - both start from here
-
-            self._mesh = Mesh(settings(self._nats.url, instance="spawner"), "tests")
-            await self._mesh.connect()
+        async with self._connecting:
+            if self._mesh is None:
+                mesh = Mesh(settings(self._nats.url, instance="spawner"), "tests")
+                await mesh.connect()
+                self._mesh = mesh
         return self._mesh
 
     def _environment(self, instance: str, env: Mapping[str, str]) -> dict[str, str]:
