@@ -24,7 +24,7 @@ BREACHES = [
     ("contracts-are-words", "libs/contracts/src/aalis_contracts/planted.py", "import os.path"),
     (
         "prompt-budget-is-a-plugin",
-        "services/prompt-budget/src/aalis_prompt_budget/planted.py",
+        "services/prompt-budget/src/aalis_prompt_budget/app.py",
         "import aalis_llm",
     ),
     ("one-importer-anthropic", "services/agent/src/aalis_agent/planted.py", "import anthropic"),
@@ -35,8 +35,23 @@ BREACHES = [
     ("one-importer-sqlalchemy", "services/memory/src/aalis_memory/planted.py", "import sqlalchemy"),
     (
         "one-importer-redis",
-        "services/prompt-budget/src/aalis_prompt_budget/planted.py",
+        "services/prompt-budget/src/aalis_prompt_budget/lookup.py",
         "import redis.asyncio",
+    ),
+    (
+        "prompt-budget-reads-top-to-bottom",
+        "services/prompt-budget/src/aalis_prompt_budget/snapshots.py",
+        "import aalis_prompt_budget.lookup",
+    ),
+    (
+        "prompt-budget-reads-top-to-bottom",
+        "services/prompt-budget/src/aalis_prompt_budget/planted.py",
+        "import json",
+    ),
+    (
+        "prompt-budget-pure-modules",
+        "services/prompt-budget/src/aalis_prompt_budget/budget.py",
+        "import time",
     ),
 ]
 
