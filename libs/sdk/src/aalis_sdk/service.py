@@ -23,7 +23,6 @@ from aalis_contracts.registry import ServiceEntry
 from aalis_contracts.subjects import service_key
 from aalis_sdk import logs, topology, tracing
 from aalis_sdk.buckets import Bucket
-from aalis_sdk.health import Health
 from aalis_sdk.logs import Log
 from aalis_sdk.mesh import Absent, Mesh
 from aalis_sdk.registry import REFRESH_SECONDS, TTL_SECONDS, Registry
@@ -149,6 +148,9 @@ class _Process:
         if self._settings.health_port < 0:
             yield
             return
+        # Imported here: a web server takes a while to load, and the embedded stack serves none.
+        from aalis_sdk.health import Health  # noqa: PLC0415
+
         health = Health(self._settings.health_host, self._settings.health_port, self._problems)
         await health.start()
         log.info("health is served", host=self._settings.health_host, port=health.port)

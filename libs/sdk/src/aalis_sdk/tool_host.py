@@ -14,13 +14,12 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from jsonschema import Draft202012Validator
-
 from aalis_contracts.contract import Contract
 from aalis_contracts.errors import InvalidRequest
 from aalis_contracts.subjects import kv_key
 from aalis_contracts.tools import ToolCallContext, ToolResult, error_result
 from aalis_sdk import tracing
+from aalis_sdk.arguments import schema_problems
 from aalis_sdk.buckets import Bucket, Record
 from aalis_sdk.logs import Log
 from aalis_sdk.results import as_result, failure_text, fit
@@ -226,13 +225,3 @@ class _Beat:
             if revision is None:
                 return
             self.revision = revision
-
-
-def schema_problems(schema: JsonObject, args: JsonObject) -> str:
-    """Return all problems of `args` against a JSON Schema as one text; empty = none (TOOL-5)."""
-    validator = Draft202012Validator(schema)
-    found = sorted(validator.iter_errors(args), key=lambda e: [str(p) for p in e.absolute_path])  # type: ignore[no-untyped-call]
-    return "; ".join(
-        f"{'.'.join(str(part) for part in error.absolute_path) or 'arguments'}: {error.message}"
-        for error in found
-    )

@@ -11,10 +11,8 @@ import contextlib
 from typing import TYPE_CHECKING, Final
 
 from opentelemetry import trace
-from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, ParentBased
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
@@ -55,6 +53,12 @@ def configure(service: str, instance: str, otlp_endpoint: str | None) -> None:
         {"service.name": service, "service.namespace": "aalis", "service.instance.id": instance}
     )
     if otlp_endpoint:
+        # Imported here: the exporter takes a third of a process's start, and few export.
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415
+            OTLPSpanExporter,
+        )
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
+
         provider = TracerProvider(resource=resource, sampler=ParentBased(ALWAYS_ON))
         endpoint = otlp_endpoint.rstrip("/") + "/v1/traces"
         exporter = OTLPSpanExporter(endpoint=endpoint)
