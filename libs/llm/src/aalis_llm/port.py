@@ -7,12 +7,23 @@ The agent, the summary and the command line know models through this page only; 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from dataclasses import dataclass
 from typing import Protocol
 
 from aalis_contracts.models import ChatChunk, ChatRequest, ModelEntry
 from aalis_llm.errors import ModelError
 
-__all__ = ["ModelError", "ModelProvider"]
+__all__ = ["ModelError", "ModelProvider", "RefreshReport"]
+
+
+@dataclass(frozen=True)
+class RefreshReport:
+    """What a refresh changed; `problem` is one line without addresses and keys (SPEC LLM-3)."""
+
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    total: int = 0
+    problem: str | None = None
 
 
 class ModelProvider(Protocol):
@@ -33,7 +44,7 @@ class ModelProvider(Protocol):
         """
         ...
 
-    async def refresh(self) -> None:
+    async def refresh(self) -> RefreshReport:
         """Ask the provider again for its models; a failure is reported and removes nothing."""
         ...
 

@@ -15,6 +15,7 @@ from aalis_contracts.messages import ToolCallProgress
 from aalis_contracts.models import ChatChunk, ChatRequest, ModelEntry
 from aalis_llm.classify import failure
 from aalis_llm.errors import ModelError
+from aalis_llm.port import RefreshReport
 from aalis_llm.script import FailSpec, Script
 from aalis_llm.script_file import demo_script
 from aalis_llm.script_rules import Plan, plan
@@ -56,8 +57,9 @@ class ScriptedProvider:
         async for chunk in _play(planned):
             yield chunk
 
-    async def refresh(self) -> None:
-        """Do nothing: a script lists what it lists."""
+    async def refresh(self) -> RefreshReport:
+        """Change nothing: a script lists what it lists."""
+        return RefreshReport(total=len(self._entries))
 
     async def close(self) -> None:
         """Do nothing: there is nothing open."""
