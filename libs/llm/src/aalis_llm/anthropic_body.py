@@ -11,7 +11,7 @@ from urllib.parse import unquote_to_bytes
 
 from pydantic import JsonValue
 
-from aalis_contracts.messages import Message
+from aalis_contracts.messages import DELEGATION_KIND, Message
 from aalis_contracts.models import ChatRequest, ModelEntry
 from aalis_contracts.text import JsonObject, well_formed_json
 from aalis_contracts.tools import ToolDefinition
@@ -70,11 +70,13 @@ def thinking_budget(request: ChatRequest, entry: ModelEntry, most: int) -> int |
 def history_end(messages: Sequence[Message]) -> int | None:
     """Return where the last message of the history stands, None without a history.
 
-    Behind it come the injected texts of this turn and what the person says now.
+    Behind it come the injected texts of this turn and what the person, or the session that
+    delegates, says now.
     """
     tail = len(messages)
     for at in range(len(messages) - 1, -1, -1):
-        if messages[at].role == "user" and messages[at].injector is None:
+        label = (messages[at].injector or "").rpartition("/")[2]
+        if messages[at].role == "user" and label in {"", DELEGATION_KIND}:
             tail = at
             break
     while tail > 0 and messages[tail - 1].injector is not None:

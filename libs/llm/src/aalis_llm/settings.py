@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from aalis_contracts.models import Capability, ProfileName
 
+OpenAIProfile = Literal["openai", "deepseek", "strict"]
 OPENAI_URL: Final = "https://api.openai.com/v1"
 ANTHROPIC_URL: Final = "https://api.anthropic.com/v1"
 _OFFICIAL: Final = frozenset({"api.openai.com", "api.anthropic.com"})
@@ -72,7 +73,7 @@ class OpenAISettings(ProviderSettings):
 
     base_url: str = OPENAI_URL
     thinking_param: bool = False
-    profile: Literal["openai", "deepseek", "strict"] = "openai"
+    profile: OpenAIProfile = "openai"
 
     @property
     def problem(self) -> str | None:
