@@ -361,15 +361,14 @@ def test_a_refusal_on_the_slow_path_names_the_field_as_well() -> None:
         TokenRequest.from_json(rb'{"platform":"\ud800"}')
 
 
-def test_a_long_path_to_the_field_is_cut() -> None:
-    body = message_with(b'{"a":' + b"[" * 150 + b"]" * 150 + b"}")
-    assert Message.from_json(body)
+def test_a_long_path_to_the_field_is_cut_so_that_the_reason_still_shows() -> None:
     deep: object = object()
     for _ in range(100):
         deep = [deep]
-    with pytest.raises(InvalidBody) as refusal:
+    with pytest.raises(
+        InvalidBody, match=r"^Message: metadata\.a\..*…: input was not a valid JSON"
+    ):
         Message.from_object({"role": "user", "metadata": {"a": deep}})
-    assert len(str(refusal.value)) <= 301
 
 
 def test_the_last_of_two_equal_keys_counts() -> None:

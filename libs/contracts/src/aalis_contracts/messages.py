@@ -301,9 +301,7 @@ def _with_flat_content(data: object, empty: str | None = None) -> object:
         return data
     fields = cast("dict[str, object]", data)
     content = fields.get("content")
-    if isinstance(content, str) or (content is None and empty is None):
-        return fields
-    if content is None and "content" not in fields:
+    if isinstance(content, str) or "content" not in fields:
         return fields
     text, images = flatten_content(content)
     flat: dict[str, object] = {**fields, "content": empty if text is None else text}
