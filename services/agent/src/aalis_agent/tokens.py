@@ -170,7 +170,8 @@ class _Counting(ABC):
         known = self._tool_costs.get(key)
         if known is not None:
             return known[1]
-        cost = self.text(compact_json([tool.to_object() for tool in tools]))
+        array = [tool.model_dump(by_alias=True, exclude_none=True) for tool in tools]
+        cost = self.text(compact_json(array))
         if len(self._tool_costs) >= _TOOL_SETS:
             self._tool_costs.clear()
         self._tool_costs[key] = (tuple(tools), cost)

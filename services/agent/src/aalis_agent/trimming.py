@@ -8,7 +8,7 @@ never removed. When even the protected parts are too big for the model, `shrinki
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import floor
 from typing import Final
@@ -20,6 +20,7 @@ from aalis_agent.tokens import Counter
 from aalis_contracts.catalogue import Catalogue
 from aalis_contracts.messages import Message
 from aalis_contracts.text import cut
+from aalis_llm.heuristic import MESSAGE_COST
 
 MEMORY_KEPT: Final = 200
 TOOL_OUTPUT_LONG: Final = 1500
@@ -199,17 +200,18 @@ def collapse_groups(draft: Draft, budget: int, texts: Catalogue) -> None:
 
     A group that begins with message 0 stays: message 0 is never removed.
     """
+    write = _line_writer(texts)
     for group in groups_of(draft.messages)[:-1]:
         if not draft.over(budget):
             break
         if group.start == 0:
             continue
-        line = _collapsed(draft.messages[group.start : group.stop], texts)
-        cost = draft.price(line)
+        text = write(draft.messages[group.start : group.stop])
+        cost = MESSAGE_COST + draft.price_text(text)
         if cost >= draft.least(group):
             draft.settle(group)
         if cost < draft.least(group):
-            draft.put(group.start, line, cost)
+            draft.put(group.start, Message(role="assistant", content=text), cost)
             draft.remove(group[1:])
     draft.close()
 
@@ -267,19 +269,23 @@ def _hint_place(messages: Sequence[Message]) -> int:
     return place or len(messages)
 
 
-def _collapsed(group: Sequence[Message], texts: Catalogue) -> Message:
-    """Return the one assistant message that stands for a whole group (SPEC TRIM-8).
+def _line_writer(texts: Catalogue) -> Callable[[Sequence[Message]], str]:
+    """Return what writes the one line that stands for a whole group (SPEC TRIM-8).
 
     Its previews are shorter than what stage 2 leaves of a result, so that it does not matter
     whether the results are the cut ones.
     """
-    caller, results = group[0], group[1:]
-    ellipsis, nothing = texts.text("previewEllipsis"), texts.text("noResult")
-    parts: list[str] = []
-    for position, call in enumerate(caller.tool_calls or ()):
-        result = results[position].content if position < len(results) else None
-        preview = nothing if result is None else cut(result, PREVIEW, ellipsis)
-        parts.append(f"{call.function.name} → {preview}")
-    said = f"{caller.content}\n" if caller.content else ""
-    line = texts.text("collapsedGroup") + " | ".join(parts)
-    return Message(role="assistant", content=said + line)
+    opening, nothing = texts.text("collapsedGroup"), texts.text("noResult")
+    ellipsis = texts.text("previewEllipsis")
+
+    def write(group: Sequence[Message]) -> str:
+        caller = group[0]
+        parts: list[str] = []
+        for position, call in enumerate(caller.tool_calls or (), start=1):
+            result = group[position].content if position < len(group) else None
+            preview = nothing if result is None else cut(result, PREVIEW, ellipsis)
+            parts.append(f"{call.function.name} → {preview}")
+        said = f"{caller.content}\n" if caller.content else ""
+        return said + opening + " | ".join(parts)
+
+    return write
