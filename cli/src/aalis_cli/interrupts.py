@@ -18,6 +18,8 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.received: int | None = None
+        self.instead: Callable[[], None] | None = None
+        """What Ctrl-C does for now, in place of ending the story."""
         self.again: Callable[[], None] = lambda: None
         """Called when another signal comes while the first one is being obeyed."""
 
@@ -34,7 +36,9 @@ def run(story: Callable[[Interrupts], Coroutine[None, None, int]]) -> int:
         task = asyncio.ensure_future(story(interrupts))
 
         def obey(number: int) -> None:
-            if interrupts.received is None:
+            if number == signal.SIGINT and interrupts.instead is not None:
+                interrupts.instead()
+            elif interrupts.received is None:
                 interrupts.received = number
                 task.cancel()
             else:

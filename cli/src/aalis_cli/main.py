@@ -83,6 +83,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     ask.add_argument("--nats", metavar="URL", help="the stack at this NATS server")
 
+    chat = command("chat", "talk; the text appears as it is written", _chat)
+    chat.add_argument("--session", metavar="ID", help="the conversation to go on with")
+    chat.add_argument("--platform", default="cli", help="the adapter to speak as")
+    chat.add_argument(
+        "--timeout", type=float, default=300.0, metavar="S", help="seconds to wait for a reply"
+    )
+    chat.add_argument("--nats", metavar="URL", help="the stack at this NATS server")
+
     topology = command("topology", "make the streams and consumers, or see what lacks", _topology)
     topology.add_argument("action", choices=("apply", "verify"))
     topology.add_argument(
@@ -144,6 +152,13 @@ def _ask(options: argparse.Namespace) -> int:
         nats=options.nats,
     )
     return ask(_place(options), question)
+
+
+def _chat(options: argparse.Namespace) -> int:
+    from aalis_cli.chat import Talk, chat
+
+    talk = Talk(options.session or None, options.platform, options.timeout, options.nats)
+    return chat(_place(options), talk)
 
 
 def _topology(options: argparse.Namespace) -> int:
