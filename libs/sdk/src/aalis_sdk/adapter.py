@@ -120,8 +120,10 @@ class Adapter:
                         yield Frame(position, StreamFrame.from_json(entry.data))
                         continue
                 if not news.is_set():
-                    with contextlib.suppress(asyncio.TimeoutError):
-                        await asyncio.wait_for(news.wait(), 1.0)
+                    # Not wait_for: before Python 3.12 it loses a cancellation that meets its event.
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(1.0):
+                            await news.wait()
         finally:
             if not self._mesh.client.is_closed:
                 await live.unsubscribe()

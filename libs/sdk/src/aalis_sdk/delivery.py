@@ -170,8 +170,10 @@ class Puller:
             free = self.slots - len(self._running) - sum(r.remaining for r in self._requests)
             if free > 0 and self.mesh.connected:
                 await self._ask_for(free, loop.time() + _LOST_AFTER)
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), timeout=1.0)
+            # Not wait_for: before Python 3.12 it loses a cancellation that meets its event.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(1.0):
+                    await self._wake.wait()
 
     async def _ask_for(self, number: int, deadline: float) -> None:
         self._count += 1

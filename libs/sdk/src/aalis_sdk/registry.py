@@ -111,8 +111,9 @@ class Registry:
             async with asyncio.timeout(timeout):
                 while not condition():
                     changed.clear()
-                    with contextlib.suppress(asyncio.TimeoutError):
-                        await asyncio.wait_for(changed.wait(), 0.5)
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(0.5):
+                            await changed.wait()
         except TimeoutError:
             return condition()
         finally:
