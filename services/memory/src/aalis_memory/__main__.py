@@ -1,0 +1,5 @@
+"""This is about `python -m aalis_memory`."""
+
+from aalis_memory.app import main
+
+main()

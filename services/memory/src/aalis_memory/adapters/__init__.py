@@ -1,0 +1,1 @@
+"""What touches the world: the database, and the mesh on which events are told."""
