@@ -575,7 +575,7 @@ _ALL: Final[tuple[Contract, ...]] = (
         max_iterations=10,
         config=_config,
     ),
-    ModelStarted(iteration=0, attempt=1),
+    ModelStarted(iteration=0, attempt=1, at=_NOW + 20),
     ModelResponded(iteration=0, attempt=1, response=_response, at=_NOW + 900),
     ToolStarted(iteration=0, index=0, key=_KEY, name=_TOOL, args={}, at=_NOW + 900),
     ToolFinished(iteration=0, index=0, key=_KEY, content=_BUDGET, at=_NOW + 904),

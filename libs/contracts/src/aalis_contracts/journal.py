@@ -87,6 +87,7 @@ class ModelStarted(Contract):
     type: Literal["model.started"] = "model.started"
     iteration: int
     attempt: int
+    at: int | None = None
 
 
 class ModelResponded(Contract):

@@ -6,29 +6,39 @@ refused at its next append.
 
 from __future__ import annotations
 
+import contextlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from aalis_agent.lane import read_turn
+from aalis_agent.endings import note_unprepared
+from aalis_agent.lane import Forgotten, find_waiting, hold, read_turn
 from aalis_agent.ports import Journal, Lost, Recorded
 from aalis_contracts.journal import TurnEnded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from aalis_agent.debts import Debts
     from aalis_agent.endings import Endings
+    from aalis_agent.lane import Lane
     from aalis_agent.ports import Outbound
-    from aalis_agent.steps import Turn
 
 
 class Aborts:
     """Aborts running turns, wherever they run."""
 
     def __init__(
-        self, journal: Journal, outbound: Outbound, endings: Endings, now: Callable[[], int]
+        self,
+        journal: Journal,
+        outbound: Outbound,
+        endings: Endings,
+        debts: Debts,
+        now: Callable[[], int],
     ) -> None:
         self._journal = journal
         self._outbound = outbound
         self._endings = endings
+        self._debts = debts
         self._now = now
 
     async def abort(self, session_id: str, lane: str | None = None) -> list[str]:
@@ -44,28 +54,35 @@ class Aborts:
         """End one lane's turn; a turn that has promised its reply is past the commit point."""
         found: Recorded | None = last
         while found is not None and not found.entry.ended:
-            turn = await read_turn(self._journal, found)
+            try:
+                turn = await read_turn(self._journal, found)
+            except Forgotten:
+                return False
             if turn.replying is not None:
                 return False
+            # An owner's name of its own: its append must not be taken for a repeat of the owner's.
+            lane = hold(self._journal, found, replace(turn, owner="abort"))
             try:
-                await self._end(found, turn)
+                await self._end(lane)
             except Lost:
                 found = await self._journal.last(turn.session_id, turn.lane)
                 continue
             return True
         return False
 
-    async def _end(self, last: Recorded, turn: Turn) -> None:
-        from dataclasses import replace  # noqa: PLC0415 - one caller
-
-        fact = TurnEnded(outcome="aborted", at=self._now())
-        start = last.entry.start_seq if last.entry.start_seq is not None else last.seq
-        entry = last.entry.model_copy(update={"facts": [fact], "ended": True, "start_seq": start})
-        seq = await self._journal.append(entry, last.seq, f"abort.{last.seq}")
+    async def _end(self, lane: Lane) -> None:
+        await find_waiting(self._journal, lane)
+        note_unprepared(lane)
+        owed_before = lane.owed_from
+        if self._endings.leaves_rows(lane.turn):
+            # Whoever comes next must know of rows that are not saved yet, should we die here.
+            lane.owed_from = owed_before or lane.start_seq
+        await lane.append(TurnEnded(outcome="aborted", at=self._now()))
+        turn = lane.turn
         await self._outbound.abort(turn.session_id, turn.lane, turn.turn_id, "aborted")
-        owed = await self._endings.complete(replace(turn, ended=fact))
-        if owed:
-            owing = entry.model_copy(
-                update={"facts": [], "owed_from": entry.owed_from or start, "ended": True}
-            )
-            await self._journal.append(owing, seq, f"owing.{seq}")
+        if await self._endings.complete(turn):
+            self._debts.remember(turn.session_id, turn.lane)
+        elif lane.owed_from != owed_before:
+            lane.owed_from = owed_before
+            with contextlib.suppress(Lost):
+                await lane.record()

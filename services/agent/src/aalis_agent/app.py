@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from aalis_agent.aborts import Aborts
 from aalis_agent.adapters.contributors_rpc import MeshContributors
+from aalis_agent.adapters.interceptors_rpc import MeshInterceptors
 from aalis_agent.adapters.journal_jetstream import JetStreamJournal
 from aalis_agent.adapters.memory_rpc import MeshMemory
 from aalis_agent.adapters.models_llm import LlmModels
@@ -26,12 +27,13 @@ from aalis_agent.snapshot import snapshot
 from aalis_agent.usage import UsageLog
 from aalis_contracts import subjects
 from aalis_contracts.catalogue import Catalogue
+from aalis_contracts.errors import Fault
 from aalis_contracts.events import AgentAbort, TokenRequest
 from aalis_contracts.rpc import AbortedLanes, Models, ModelsList, SessionAbort
 from aalis_llm.scripted import ScriptedProvider
 from aalis_sdk.delivery import Policy, Puller
-from aalis_sdk.hooks import Hooks
 from aalis_sdk.logs import Log
+from aalis_sdk.mesh import Absent
 from aalis_sdk.service import run
 from aalis_sdk.sessions import Sessions
 from aalis_sdk.settings import SettingsError
@@ -62,8 +64,8 @@ class Agent:
         self._counters = _CachedCounters(Counters(settings.token_counter))
         self._parts = self._assemble()
         parts = self._parts
-        self._aborts = Aborts(parts.journal, parts.outbound, parts.endings, _now)
         self._debts = Debts(parts.journal, parts.memory, self._texts, log)
+        self._aborts = Aborts(parts.journal, parts.outbound, parts.endings, self._debts, _now)
         self._intake = Intake(parts, self._debts, settings.instance, settings.max_deliver)
         self._commands = agent_commands(self._aborts, self._texts)
         self._puller = Puller(
@@ -73,8 +75,9 @@ class Agent:
             subjects.INBOX,
             self._intake.handle,
             slots=settings.concurrency,
-            # A turn that fails is given up by the intake, which tells the person first.
-            policy=Policy(max_failures=10**9),
+            # A turn that fails is given up by the intake, which tells the person; this is for
+            # what fails before there is a turn to be given up.
+            policy=Policy(max_failures=3 * settings.max_deliver),
         )
         self._offers: list[Offer] = []
         self._paying: asyncio.Task[None] | None = None
@@ -86,14 +89,22 @@ class Agent:
         return Parts(
             journal=journal,
             memory=memory,
-            interceptors=Hooks(mesh, registry),
+            interceptors=MeshInterceptors(mesh, registry),
             contributors=MeshContributors(mesh, registry),
             models=self._models,
             tools=tools,
             personas=MeshPersonas(mesh, registry),
             settings=KvSettings(self._sessions),
             outbound=outbound,
-            endings=Endings(journal, memory, outbound, tools, self._texts, _now),
+            endings=Endings(
+                journal=journal,
+                memory=memory,
+                outbound=outbound,
+                tools=tools,
+                texts=self._texts,
+                now=_now,
+                log=log,
+            ),
             texts=self._texts,
             counter_for=self._counters.counter_for,
             usage_log=UsageLog(),
@@ -114,9 +125,7 @@ class Agent:
             await mesh.respond(subjects.SESSION_ABORT, SessionAbort, self._abort),
             await mesh.respond(subjects.MODELS_LIST, ModelsList, self._list_models),
             await mesh.listen(subjects.ABORT, AgentAbort, self._intake.aborted),
-            await mesh.listen(
-                subjects.TOKEN_REQUEST, TokenRequest, self._snapshot, queue="agent"
-            ),
+            await mesh.listen(subjects.TOKEN_REQUEST, TokenRequest, self._snapshot, queue="agent"),
         ]
         await self._commands.attach(mesh, self._registry)
         await self._puller.start()
@@ -140,16 +149,29 @@ class Agent:
     async def _abort(self, request: SessionAbort) -> AbortedLanes:
         lanes = await self._aborts.abort(request.session_id, request.lane)
         if request.include_children:
-            record = await self._sessions.get(request.session_id)
-            for child in record.children if record is not None else ():
-                await self._abort(SessionAbort(session_id=child, include_children=True))
+            for child in await self._descendants(request.session_id):
+                await self._aborts.abort(child)
         return AbortedLanes(lanes=lanes)
+
+    async def _descendants(self, session_id: str) -> list[str]:
+        """Return the children of a session and theirs, each once, whatever the records say."""
+        found, ahead = [session_id], [session_id]
+        while ahead:
+            record = await self._sessions.get(ahead.pop())
+            fresh = [one for one in (record.children if record else ()) if one not in found]
+            found += fresh
+            ahead += fresh
+        return found[1:]
 
     async def _list_models(self, _: ModelsList) -> Models:
         return Models(entries=self._models.entries())
 
     async def _snapshot(self, request: TokenRequest) -> None:
-        usage = await snapshot(self._parts, request)
+        try:
+            usage = await snapshot(self._parts, request)
+        except (Fault, Absent) as error:
+            log.debug("no snapshot", session=request.session_id, reason=str(error))
+            return
         if usage is not None:
             await self._parts.outbound.usage(usage)
 
@@ -158,8 +180,10 @@ class Agent:
             await asyncio.sleep(_DEBT_SECONDS)
             try:
                 await self._debts.pay_all()
-            except Exception:  # noqa: BLE001 - a debt is tried again; the agent must go on
-                log.error("paying owed rows failed", exc_info=True)
+            except Fault as error:
+                log.debug("owed rows are not paid yet", reason=error.message)
+            except Exception:
+                log.error("paying owed rows failed", exc_info=True)  # noqa: G201 - our own log
 
 
 class _CachedCounters:

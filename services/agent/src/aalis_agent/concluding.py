@@ -53,9 +53,7 @@ async def conclude(parts: Parts, lane: Lane, bench: Bench) -> TurnReplying | Rep
         reasoning_content=joined_reasoning(turn),
         last_reasoning=last.response.reasoning_content,
         segments=segments_of(turn) or None,
-        model_info=model_info(
-            turn, bench.entry.provider_id, bench.entry.id, turn.answered.arrived_at, parts.now()
-        ),
+        model_info=model_info(turn, bench.entry.provider_id, bench.entry.id, parts.now()),
         tool_limit_reached=True if turn.limit_reached else None,
         shortened=True if bench.shortened else None,
         at=parts.now(),

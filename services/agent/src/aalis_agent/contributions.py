@@ -31,7 +31,7 @@ async def contribute(parts: Parts, turn: Turn, bench: Bench, iteration: int) -> 
         messages=bench.messages,
         iteration=iteration,
     )
-    built = await asyncio.gather(*(_build(parts, entry, request) for entry in pending))
+    built = await asyncio.gather(*(build(parts, entry, request) for entry in pending))
     assembled = assemble(bench.messages, [one for one in built if one is not None])
     bench.messages = assembled.messages
     for key in set(assembled.unplaced) - bench.unplaced:
@@ -39,11 +39,12 @@ async def contribute(parts: Parts, turn: Turn, bench: Bench, iteration: int) -> 
         bench.unplaced.add(key)
 
 
-async def _build(parts: Parts, entry: PromptEntry, request: PromptBuild) -> Contribution | None:
+async def build(parts: Parts, entry: PromptEntry, request: PromptBuild) -> Contribution | None:
+    """Have one contribution built; None when it is absent this round (SPEC HOOK-12)."""
     timeout = parts.options.prompt_build_timeout
     try:
         blocks = await parts.contributors.build(entry, request, timeout)
     except Unavailable as error:
         parts.log.warning("contribution is absent this round", plugin=entry.key, why=str(error))
         return None
-    return Contribution(entry.key, entry.anchor, blocks)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    return Contribution(entry.key, entry.anchor, blocks)

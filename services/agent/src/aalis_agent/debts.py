@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from aalis_agent.lane import fold_records
-from aalis_agent.ports import Journal, Lost, Memory, Recorded, Unavailable
+from aalis_agent.lane import fold_records, split_turns
+from aalis_agent.ports import Journal, Lost, Memory, Recorded, Refused, Unavailable
 from aalis_agent.reply import rows, rows_of_aborted
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from aalis_agent.lane import Lane
     from aalis_agent.steps import Turn
     from aalis_contracts.catalogue import Catalogue
-    from aalis_contracts.messages import Message
+    from aalis_contracts.messages import IncomingMessage, Message
     from aalis_sdk.logs import Log
 
 MOST_REMEMBERED = 500
@@ -58,7 +58,7 @@ class Debts:
             self._debtors.popitem(last=False)
 
     async def pay_all(self) -> None:
-        """Try to pay every lane that is remembered to owe; stop at the first refusal."""
+        """Try to pay every lane that is remembered to owe; stop when memory is still away."""
         for session_id, lane in list(self._debtors):
             try:
                 await self._pay_outside_a_turn(session_id, lane)
@@ -84,22 +84,31 @@ class Debts:
         for turn in turns:
             for seq, prepared in sorted(turn.prepared.items()):
                 if prepared.owed:
-                    await self._memory.archive(prepared.message, seq, prepared.arrived_at)
+                    await self._archive(prepared.message, seq, prepared.arrived_at)
                     count += 1
             kept = owed_rows(turn, self._texts)
             if kept:
-                await self._memory.save(turn.session_id, kept)
+                await self._save(turn, kept)
                 count += len(kept)
         self._log.info("owed rows are saved", rows=count, turns=len(turns))
 
+    async def _archive(self, message: IncomingMessage, seq: int, arrived_at: int) -> None:
+        try:
+            await self._memory.archive(message, seq, arrived_at)
+        except Refused as error:
+            self._log.warning("an owed input is not archived", input=seq, why=str(error))
+
+    async def _save(self, turn: Turn, kept: list[Message]) -> None:
+        try:
+            await self._memory.save(turn.session_id, kept)
+        except Refused as error:
+            self._log.warning("owed rows are not saved", turn=turn.turn_id, why=str(error))
+
 
 def turns_of(records: Sequence[Recorded], besides: str | None = None) -> list[Turn]:
-    """Fold journal entries into the turns they belong to, in order."""
-    by_turn: dict[str, list[Recorded]] = {}
-    for one in records:
-        if one.entry.turn_id != besides and one.entry.facts:
-            by_turn.setdefault(one.entry.turn_id, []).append(one)
-    return [fold_records(entries) for entries in by_turn.values()]
+    """Fold a lane's entries into its turns, in order; what has lost its beginning is left out."""
+    folded = (fold_records(entries) for entries in split_turns(records))
+    return [turn for turn in folded if turn.turn_id != besides]
 
 
 def owed_rows(turn: Turn, texts: Catalogue) -> list[Message]:

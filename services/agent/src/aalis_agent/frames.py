@@ -52,7 +52,10 @@ class FrameWriter:
                 await self.flush()
             self._reasoning.append(chunk.reasoning_delta)
         if chunk.tool_call_progress is not None:
-            if self._progress is not None and self._progress.index != chunk.tool_call_progress.index:
+            if (
+                self._progress is not None
+                and self._progress.index != chunk.tool_call_progress.index
+            ):
                 await self.flush()
             self._progress = chunk.tool_call_progress
         if self._pending and self._flusher is None:

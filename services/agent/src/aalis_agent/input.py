@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aalis_agent.ports import Unavailable
+from aalis_agent.ports import Refused, Unavailable
 from aalis_contracts.hooks import INPUT_BEFORE, InputBeforeData
 from aalis_contracts.journal import InputPrepared
 
@@ -26,8 +26,13 @@ async def prepare(parts: Parts, session_id: str, waiting: Waiting) -> InputPrepa
         chain = await parts.interceptors.run(
             INPUT_BEFORE, InputBeforeData(message=incoming, metadata=metadata)
         )
-        # Where a message belongs is not an interceptor's to change: its lane owns it.
-        home = {"session_id": session_id, "source": incoming.source}
+        # Where a message belongs is not an interceptor's to change: its lane owns it, and the
+        # answer goes to where it came from (SPEC GW-8).
+        home = {
+            "session_id": session_id,
+            "source": incoming.source,
+            "platform": incoming.platform,
+        }
         incoming = chain.data.message.model_copy(update=home)
         metadata = chain.data.metadata
         stopped_by = chain.stopped_by
@@ -38,6 +43,8 @@ async def prepare(parts: Parts, session_id: str, waiting: Waiting) -> InputPrepa
             archived = await parts.memory.archive(incoming, waiting.seq, waiting.arrived_at)
         except Unavailable:
             owed = True
+        except Refused as error:
+            parts.log.warning("input is not archived", input=waiting.seq, why=str(error))
     return InputPrepared(
         input_seq=waiting.seq,
         message=incoming,
@@ -45,5 +52,16 @@ async def prepare(parts: Parts, session_id: str, waiting: Waiting) -> InputPrepa
         swallowed_by=stopped_by,
         archived=archived,
         owed=True if owed else None,
+        arrived_at=waiting.arrived_at,
+    )
+
+
+def as_it_came(waiting: Waiting) -> InputPrepared:
+    """Return an input that nobody has prepared, for a turn that ends before it came to it."""
+    return InputPrepared(
+        input_seq=waiting.seq,
+        message=waiting.incoming,
+        metadata=dict(waiting.incoming.metadata or {}),
+        owed=True if waiting.incoming.source != IDLE else None,
         arrived_at=waiting.arrived_at,
     )

@@ -16,7 +16,6 @@ from aalis_agent.lane import Covered, Lane, take
 from aalis_agent.ports import HandBack, Lost, Unavailable
 from aalis_agent.turn import TurnRunner
 from aalis_contracts.contract import InvalidBody
-from aalis_contracts.journal import InputPrepared, TurnEnded, TurnPlanned
 from aalis_contracts.messages import IncomingMessage
 from aalis_contracts.subjects import lane_of
 from aalis_sdk import logs, tracing
@@ -37,6 +36,11 @@ class Running:
     lane: Lane
     task: asyncio.Task[None]
     stopped: bool = False
+
+    def stop(self) -> None:
+        """End it: its lane has a new owner, or none any more."""
+        self.stopped = True
+        self.task.cancel()
 
 
 class Intake:
@@ -78,13 +82,12 @@ class Intake:
             # Our own sign of life was lost on the way: the turn goes on, both deliveries are one.
             await asyncio.wait({here.task})
             raise Leave("its turn runs in this process")
-        owner = f"{self._instance}.{uuid.uuid4().hex[:8]}"
         taken = await take(
             self._parts.journal,
             session_id,
             lane,
             delivery.seq,
-            owner=owner,
+            owner=f"{self._instance}.{uuid.uuid4().hex[:8]}",
             delivered=delivery.delivered,
             now=self._parts.now,
         )
@@ -92,38 +95,49 @@ class Intake:
             if taken.finished is not None:
                 await self._parts.endings.complete(taken.finished)
             return
-        if taken.turn.preempts is not None:
-            await self._pre_empt(taken)
-        if delivery.delivered > self._max_deliver:
-            await self._give_up(taken, delivery)
-        await self._run(taken, delivery)
-
-    async def _pre_empt(self, taken: Lane) -> None:
-        """Tell the old owner to stop at once instead of at its next append (SPEC AG-11)."""
-        turn = taken.turn
-        here = self._running.get((turn.session_id, turn.lane))
-        if here is not None:
-            _stop(here)
-        await self._parts.outbound.abort(turn.session_id, turn.lane, turn.turn_id, "preempted")
+        if taken.turn.preempts is not None and not taken.turn.resumed:
+            # Tell the old owner to stop at once instead of at its next append (SPEC AG-11).
+            turn = taken.turn
+            await self._parts.outbound.abort(session_id, lane, turn.turn_id, "preempted")
+        try:
+            if taken.forgotten or self._is_hopeless(taken):
+                await self._give_up(taken)
+            else:
+                await self._run(taken)
+        finally:
+            if taken.owed_from is not None:
+                self._debts.remember(session_id, lane)
 
     async def aborted(self, event: AgentAbort) -> None:
-        """Stop the lane's turn if it runs here and is not the one that the signal speaks for."""
+        """Stop the lane's turn if it runs here and the signal speaks of it (SPEC AG-14).
+
+        Signals may be late: a turn that began after the one spoken of goes on.
+        """
         here = self._running.get((event.session_id, event.lane))
         if here is None:
             return
-        newer = event.reason == "preempted" and here.lane.turn.turn_id == event.turn_id
-        if not newer:
-            _stop(here)
+        if event.reason == "aborted":
+            meant = event.turn_id in {None, here.lane.turn.turn_id}
+        else:
+            meant = here.lane.covered_to < _input_of(event.turn_id)
+        if meant:
+            here.stop()
 
-    async def _run(self, lane: Lane, delivery: Delivery) -> None:
+    async def _run(self, lane: Lane) -> None:
         turn = lane.turn
         key = (turn.session_id, turn.lane)
+        earlier = self._running.get(key)
+        if earlier is not None and earlier.lane.taken_at > lane.taken_at:
+            # Two deliveries were taken up at once here, and the other one came second.
+            await self._lost(lane)
+            return
+        if earlier is not None:
+            earlier.stop()
         runner = TurnRunner(self._parts, self._debts, lane, lambda: self._leaving)
-        task = asyncio.create_task(self._traced(runner, lane))
-        running = Running(lane, task)
+        running = Running(lane, asyncio.create_task(self._traced(runner, lane)))
         self._running[key] = running
         try:
-            await asyncio.shield(task)
+            await asyncio.shield(running.task)
         except Lost:
             await self._lost(lane)
         except HandBack:
@@ -131,18 +145,16 @@ class Intake:
         except Unavailable as error:
             raise Retry(str(error), 1.0) from None
         except asyncio.CancelledError:
+            # Either the turn was stopped, or the process is leaving and its grace is over: then
+            # another replica goes on.
+            running.task.cancel()
+            await asyncio.gather(running.task, return_exceptions=True)
             if not running.stopped:
-                # The process is leaving and its grace is over: another replica goes on.
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
                 raise
-            await asyncio.gather(task, return_exceptions=True)
             await self._lost(lane)
         finally:
             if self._running.get(key) is running:
                 del self._running[key]
-        if lane.owed_from is not None:
-            self._debts.remember(turn.session_id, turn.lane)
 
     async def _traced(self, runner: TurnRunner, lane: Lane) -> None:
         turn = lane.turn
@@ -163,46 +175,37 @@ class Intake:
     async def _lost(self, lane: Lane) -> None:
         """Find out who has the lane now: what is not ours is not touched (SPEC AG-17)."""
         turn = lane.turn
+        lane.owed_from = None
         last = await self._parts.journal.last(turn.session_id, turn.lane)
         if last is None or last.entry.carrier != lane.carrier:
             return
         if not last.entry.ended:
             raise Leave("another replica has resumed this turn")
 
-    async def _give_up(self, lane: Lane, delivery: Delivery) -> None:
+    def _is_hopeless(self, lane: Lane) -> bool:
+        """Say whether this turn has failed too often; what it has promised is always kept."""
+        turn = lane.turn
+        return turn.resumed >= self._max_deliver and turn.replying is None and turn.ended is None
+
+    async def _give_up(self, lane: Lane) -> None:
         """End a turn that failed too often: the person is told once, the input is kept (AG-67)."""
-        text = self._parts.texts.text("errorAnswer") + " " + self._parts.texts.text("turnGaveUp")
-        why = f"given up after {delivery.delivered - 1} deliveries"
-        _note_what_is_missing(lane)
+        texts, endings = self._parts.texts, self._parts.endings
+        why = f"given up after {self._max_deliver} deliveries"
+        if lane.forgotten:
+            why = "given up: the journal does not hold the beginning of its turn any more"
+        text = f"{texts.text('errorAnswer')} {texts.text('turnGaveUp')}"
         try:
-            await lane.append(
-                TurnEnded(outcome="error", text=text, error=why, at=self._parts.now())
-            )
-            await self._parts.endings.complete(lane.turn)
+            if lane.turn.preempts is not None and not lane.turn.settled:
+                await endings.settle(lane, lane.turn.preempts)
+            await endings.fail(lane, text, why)
         except Lost:
             await self._lost(lane)
             return
+        await endings.complete(lane.turn)
         raise Reject(why, lane.turn.turn_id)
 
 
-def _note_what_is_missing(lane: Lane) -> None:
-    """Note the inputs as they came, and which one this turn was about: it is told that it failed."""
-    for seq in lane.turn.inputs:
-        waiting = lane.waiting.get(seq)
-        if seq not in lane.turn.prepared and waiting is not None:
-            lane.note(
-                InputPrepared(
-                    input_seq=seq,
-                    message=waiting.incoming,
-                    metadata=waiting.incoming.metadata or {},
-                    owed=True,
-                    arrived_at=waiting.arrived_at,
-                )
-            )
-    if lane.turn.plan is None and lane.turn.prepared:
-        lane.note(TurnPlanned(input_seq=max(lane.turn.prepared)))
-
-
-def _stop(running: Running) -> None:
-    running.stopped = True
-    running.task.cancel()
+def _input_of(turn_id: str | None) -> int:
+    """Return the input that a turn answers; 0 for what is no turn's id."""
+    number = (turn_id or "").rpartition(":")[2]
+    return int(number) if number.isdecimal() else 0

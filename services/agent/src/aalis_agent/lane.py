@@ -11,9 +11,10 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aalis_agent.ports import Journal, Lost, Recorded, Waiting
+from aalis_agent.fitting import shorter
+from aalis_agent.ports import Journal, Lost, Recorded, TooLong, Waiting
 from aalis_agent.steps import Turn, begin, fold
-from aalis_contracts.journal import Fact, JournalEntry, TurnResumed, TurnStarted
+from aalis_contracts.journal import Fact, JournalEntry, TurnEnded, TurnResumed, TurnStarted
 from aalis_contracts.subjects import turn_id
 
 if TYPE_CHECKING:
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 MAX_INPUTS = 500
 """How many waiting inputs one turn covers; what is behind them wakes the next turn."""
+
+
+class Forgotten(Exception):
+    """The journal does not hold the beginning of this turn: it is longer than what is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +47,19 @@ class Lane:
     ) -> None:
         self._journal = journal
         self.turn = turn
+        """What the turn amounts to with all facts, also those that are only noted."""
         self.carrier = carrier
         self.covered_to = covered_to
         self.start_seq = start_seq
         self.owed_from: int | None = None
         self.last_seq = 0
+        self.taken_at = 0
+        """The journal sequence at which it became ours: of two owners the later one counts."""
         self.waiting: dict[int, Waiting] = {}
+        self.forgotten = False
+        """Whether its turn began before anything that the journal still holds."""
         self._noted: list[Fact] = []
+        self._durable = turn
         self._appending = asyncio.Lock()
 
     def note(self, *facts: Fact) -> None:
@@ -61,23 +72,63 @@ class Lane:
         async with self._appending:
             self.note(*facts)
             noted, self._noted = self._noted, []
-            if noted:
+            if not noted:
+                return
+            try:
                 await self._write(noted)
+            except TooLong:
+                # What is not in the journal has not happened.
+                self.turn = self._durable
+                raise
+
+    async def begin(self, fact: TurnStarted | TurnResumed) -> None:
+        """Make the lane ours: the fact that says so is the first of ours."""
+        if isinstance(fact, TurnStarted):
+            await self._write([fact])
+        else:
+            await self.append(fact)
+        self.taken_at = self.last_seq
+
+    async def record(self) -> None:
+        """Make durable what the lane owes, and nothing else."""
+        await self._write_entry([])
 
     async def _write(self, facts: Sequence[Fact]) -> None:
+        """Append facts, in as many entries as they need: each prefix of a turn is a turn."""
+        try:
+            await self._write_entry(facts)
+        except TooLong:
+            if len(facts) > 1:
+                half = len(facts) // 2
+                await self._write(facts[:half])
+                await self._write(facts[half:])
+            else:
+                await self._write_shorter(facts[0])
+
+    async def _write_shorter(self, fact: Fact) -> None:
+        for form in shorter(fact):
+            try:
+                await self._write_entry([form])
+            except TooLong:
+                continue
+            return
+        raise TooLong(f"a fact {fact.type} of turn {self.turn.turn_id} does not fit")
+
+    async def _write_entry(self, facts: Sequence[Fact]) -> None:
         entry = JournalEntry(
             session_id=self.turn.session_id,
             lane=self.turn.lane,
             turn_id=self.turn.turn_id,
             covered_to=self.covered_to,
             carrier=self.carrier,
-            ended=self.turn.ended is not None,
+            ended=self.turn.ended is not None and (not facts or _ends(facts[-1], self.turn)),
             start_seq=self.start_seq,
             owed_from=self.owed_from,
             facts=list(facts),
         )
         key = f"{self.turn.owner}.{self.last_seq}"
         self.last_seq = await self._journal.append(entry, self.last_seq, key)
+        self._durable = fold(self._durable, facts)
         if self.start_seq is None:
             self.start_seq = self.last_seq
 
@@ -100,44 +151,67 @@ async def take(  # noqa: PLR0913 - what a delivery says, and who we are
     """
     while True:
         last = await journal.last(session_id, lane)
-        if last is not None and last.entry.covered_to >= seq:
-            if last.entry.carrier != seq:
-                return Covered()
-            if last.entry.ended:
-                return Covered(await read_turn(journal, last))
-            try:
-                return await _resume(journal, last, owner, delivered, now())
-            except Lost:
-                continue
-        waiting = await journal.waiting(
-            session_id, lane, last.entry.covered_to if last is not None else 0
-        )
-        if all(one.seq < seq for one in waiting):
-            return Covered()
         try:
-            return await _take_over(
-                journal, session_id, lane, last, waiting, seq, owner=owner, at=now()
-            )
+            if last is not None and last.entry.covered_to >= seq:
+                if last.entry.carrier != seq:
+                    return Covered()
+                if last.entry.ended:
+                    return Covered(await _finished(journal, last))
+                return await _resume(journal, last, owner, delivered, now())
+            return await _take_new(journal, session_id, lane, last, seq, owner, now())
         except Lost:
             continue
 
 
-async def _take_over(  # noqa: PLR0913 - as take
+async def _finished(journal: Journal, last: Recorded) -> Turn | None:
+    try:
+        return await read_turn(journal, last)
+    except Forgotten:
+        return None
+
+
+async def _take_new(  # noqa: PLR0913, PLR0917 - as take
     journal: Journal,
     session_id: str,
     lane: str,
     last: Recorded | None,
-    waiting: list[Waiting],
     seq: int,
+    owner: str,
+    at: int,
+) -> Lane | Covered:
+    waiting = await journal.waiting(session_id, lane, last.entry.covered_to if last else 0)
+    place = next((place for place, one in enumerate(waiting) if one.seq == seq), None)
+    if place is None:
+        # It is gone from the mailbox, or not readable: its own delivery has said so.
+        return Covered()
+    covered = waiting[: max(MAX_INPUTS, place + 1)]
+    running = None
+    if last is not None and not last.entry.ended:
+        running = await _finished(journal, last)
+    taken = await _start(
+        journal, session_id, lane, last, running, covered, carrier=seq, owner=owner, at=at
+    )
+    unprepared = running.unprepared if running is not None else []
+    if unprepared:
+        earlier = await journal.waiting(session_id, lane, unprepared[0] - 1)
+        taken.waiting.update({one.seq: one for one in earlier if one.seq in unprepared})
+    return taken
+
+
+async def _start(  # noqa: PLR0913 - as take
+    journal: Journal,
+    session_id: str,
+    lane: str,
+    last: Recorded | None,
+    running: Turn | None,
+    covered: list[Waiting],
     *,
+    carrier: int,
     owner: str,
     at: int,
 ) -> Lane:
-    covered = waiting[:MAX_INPUTS]
-    if all(one.seq != seq for one in covered):
-        covered = waiting
-    running = await _running(journal, last)
-    unprepared = [] if running is None else _unprepared(running)
+    """Append a new turn's first fact; it pre-empts `running` and takes over what that had left."""
+    unprepared = running.unprepared if running is not None else []
     inputs = [*unprepared, *(one.seq for one in covered)]
     to_seq = covered[-1].seq
     started = TurnStarted(
@@ -145,76 +219,111 @@ async def _take_over(  # noqa: PLR0913 - as take
         from_seq=inputs[0],
         to_seq=to_seq,
         inputs=inputs,
-        preempts=_start_of(last) if running is not None else None,
+        preempts=start_of(last) if running is not None and last is not None else None,
         owner=owner,
         at=at,
     )
-    taken = Lane(journal, begin(session_id, lane, started), None, seq, to_seq)
+    covered_to = max(to_seq, last.entry.covered_to if last is not None else 0)
+    taken = Lane(journal, begin(session_id, lane, started), None, carrier, covered_to)
     taken.owed_from = last.entry.owed_from if last is not None else None
     taken.last_seq = last.seq if last is not None else 0
     taken.waiting = {one.seq: one for one in covered}
-    await taken._write([started])  # noqa: SLF001 - the first fact is what makes it ours
-    if unprepared:
-        earlier = await journal.waiting(session_id, lane, unprepared[0] - 1)
-        taken.waiting.update({one.seq: one for one in earlier if one.seq in unprepared})
+    await taken.begin(started)
     return taken
 
 
 async def _resume(
     journal: Journal, last: Recorded, owner: str, delivered: int, at: int
-) -> Lane:
-    turn = await read_turn(journal, last)
+) -> Lane | Covered:
     entry = last.entry
-    lane = Lane(journal, turn, _start_of(last), entry.carrier, entry.covered_to)
-    lane.owed_from = entry.owed_from
-    lane.last_seq = last.seq
+    try:
+        turn = await read_turn(journal, last)
+    except Forgotten:
+        # What it has done nobody knows any more, so it is not done again, only ended.
+        mailbox = await journal.waiting(entry.session_id, entry.lane, entry.carrier - 1)
+        if not mailbox or mailbox[0].seq != entry.carrier:
+            return Covered()
+        lane = await _start(
+            journal,
+            entry.session_id,
+            entry.lane,
+            last,
+            None,
+            mailbox[:1],
+            carrier=entry.carrier,
+            owner=owner,
+            at=at,
+        )
+        lane.forgotten = True
+        return lane
+    lane = hold(journal, last, turn)
     resumed = TurnResumed(turn_id=entry.turn_id, owner=owner, delivery=delivered, at=at)
-    await lane.append(resumed)
-    missing = [seq for seq in turn.inputs if seq not in turn.prepared]
-    if missing:
-        waiting = await journal.waiting(turn.session_id, turn.lane, missing[0] - 1)
-        lane.waiting = {one.seq: one for one in waiting if one.seq in turn.inputs}
+    await lane.begin(resumed)
+    await find_waiting(journal, lane)
     return lane
 
 
-async def read_turn(journal: Journal, last: Recorded) -> Turn:
-    """Fold the turn that the lane's newest entry belongs to."""
+def hold(journal: Journal, last: Recorded, turn: Turn) -> Lane:
+    """Return the lane as its newest entry leaves it; ours only once we have appended to it."""
     entry = last.entry
-    start = _start_of(last)
-    records = await journal.read(entry.session_id, entry.lane, start)
+    lane = Lane(journal, turn, start_of(last), entry.carrier, entry.covered_to)
+    lane.owed_from = entry.owed_from
+    lane.last_seq = last.seq
+    return lane
+
+
+async def find_waiting(journal: Journal, lane: Lane) -> None:
+    """Read the messages of the inputs that the turn has not come to."""
+    turn = lane.turn
+    missing = turn.unprepared
+    if missing:
+        waiting = await journal.waiting(turn.session_id, turn.lane, missing[0] - 1)
+        lane.waiting = {one.seq: one for one in waiting if one.seq in turn.inputs}
+
+
+async def read_turn(journal: Journal, last: Recorded) -> Turn:
+    """Fold the turn that the lane's newest entry belongs to; `Forgotten` without its beginning."""
+    entry = last.entry
+    records = await journal.read(entry.session_id, entry.lane, start_of(last))
     return fold_records([one for one in records if one.seq <= last.seq])
 
 
 async def read_turn_at(journal: Journal, session_id: str, lane: str, start: int) -> Turn:
-    """Fold the turn that began at the journal sequence `start`."""
-    records = await journal.read(session_id, lane, start)
-    turn = records[0].entry.turn_id if records else ""
-    return fold_records([one for one in records if one.entry.turn_id == turn])
+    """Fold the turn that began at the journal sequence `start`; `Forgotten` if it is gone."""
+    turns = split_turns(await journal.read(session_id, lane, start))
+    if not turns:
+        raise Forgotten(f"nothing is left of the turn that began at {start}")
+    return fold_records(turns[0])
+
+
+def split_turns(records: Sequence[Recorded]) -> list[list[Recorded]]:
+    """Split a lane's entries into turns: each begins with `turn.started`, alone in its entry.
+
+    Entries before the first beginning belong to a turn that the journal no longer holds whole.
+    """
+    turns: list[list[Recorded]] = []
+    for one in records:
+        if one.entry.facts and isinstance(one.entry.facts[0], TurnStarted):
+            turns.append([one])
+        elif turns:
+            turns[-1].append(one)
+    return turns
 
 
 def fold_records(records: Sequence[Recorded]) -> Turn:
-    """Fold journal entries of one turn, from its first on."""
+    """Fold the entries of one turn, from its first on."""
     facts = [fact for one in records for fact in one.entry.facts]
     first = facts[0] if facts else None
     if not isinstance(first, TurnStarted):
-        message = "the journal holds no beginning of this turn; it is older than its retention"
-        raise ValueError(message)  # noqa: TRY004 - a fault of the data, not of the caller's types
+        raise Forgotten("the journal does not hold the beginning of this turn")
     entry = records[0].entry
     return fold(begin(entry.session_id, entry.lane, first), facts[1:])
 
 
-async def _running(journal: Journal, last: Recorded | None) -> Turn | None:
-    if last is None or last.entry.ended:
-        return None
-    return await read_turn(journal, last)
-
-
-def _unprepared(turn: Turn) -> list[int]:
-    """Return the inputs that a pre-empted turn had not come to; its successor takes them over."""
-    return [seq for seq in turn.inputs if seq not in turn.prepared]
-
-
-def _start_of(last: Recorded | None) -> int:
-    if last is None:
-        return 0
+def start_of(last: Recorded) -> int:
+    """Return the journal sequence at which the turn of this entry began."""
     return last.entry.start_seq if last.entry.start_seq is not None else last.seq
+
+
+def _ends(fact: Fact, turn: Turn) -> bool:
+    return isinstance(fact, TurnEnded) and fact.turn_id in {None, turn.turn_id}

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from opentelemetry.trace import SpanKind
+from opentelemetry.trace import Span, SpanKind
 
 from aalis_agent.contributions import contribute
 from aalis_agent.tokens import Calibration
@@ -27,6 +27,8 @@ from aalis_llm.retry import Attempt
 from aalis_sdk import tracing
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from aalis_agent.budgets import Budgets
     from aalis_agent.frames import FrameWriter
     from aalis_agent.lane import Lane
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     from aalis_agent.planning import Bench
     from aalis_agent.shrinking import Overflow
     from aalis_agent.steps import Ask
+    from aalis_agent.tokens import Counter
+    from aalis_contracts.messages import Message
     from aalis_contracts.tools import ToolDefinition
 
 
@@ -45,21 +49,32 @@ class Failure:
     error: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """One iteration's question and all that is needed to ask it."""
+
+    parts: Parts
+    lane: Lane
+    bench: Bench
+    frames: FrameWriter
+    step: Ask
+
+
 async def ask(
     parts: Parts, lane: Lane, bench: Bench, frames: FrameWriter, step: Ask
 ) -> ChatResponse | Failure:
     """Ask what `step` says; the attempt is a fact before the first byte is sent."""
+    question = _Question(parts, lane, bench, frames, step)
     tools: list[ToolDefinition] = []
     if step.tools:
         await contribute(parts, lane.turn, bench, step.iteration)
-        tools = await _before(parts, lane, bench, step.iteration)
-    answer = await _ask_within(parts, lane, bench, frames, step, tools, bench.budgets)
+        tools = await _before(question)
+    answer = await _ask_within(question, tools, bench.budgets)
     if isinstance(answer, ModelError) and answer.kind == "overflow":
         # SPEC TRIM-15: one more call, trimmed from the same list to four fifths.
         parts.log.warning("the provider says the context is too long; trimming harder")
-        again = _next_attempt(lane, step)
-        lowered = bench.budgets.lowered()
-        answer = await _ask_within(parts, lane, bench, frames, again, tools, lowered)
+        again = replace(step, attempt=lane.turn.asked.get(step.iteration, step.attempt) + 1)
+        answer = await _ask_within(replace(question, step=again), tools, bench.budgets.lowered())
     if isinstance(answer, ModelError):
         line = person_line(answer, parts.texts)
         parts.log.warning("model call failed", kind=answer.kind, reason=answer.message)
@@ -70,22 +85,19 @@ async def ask(
     return await _after(parts, bench, answer)
 
 
-async def _ask_within(  # noqa: PLR0913 - one call's ingredients
-    parts: Parts,
-    lane: Lane,
-    bench: Bench,
-    frames: FrameWriter,
-    step: Ask,
-    tools: list[ToolDefinition],
-    budgets: Budgets,
+async def _ask_within(
+    question: _Question, tools: list[ToolDefinition], budgets: Budgets
 ) -> ChatResponse | Failure | ModelError:
+    parts, bench, step = question.parts, question.bench, question.step
     trimmed = await fit(parts, bench, tools, budgets)
     if trimmed.overflow is not None:
         return _too_much(parts, trimmed.overflow)
     bench.shortened = bench.shortened or trimmed.shortened
-    await lane.append(ModelStarted(iteration=step.iteration, attempt=step.attempt))
+    await question.lane.append(
+        ModelStarted(iteration=step.iteration, attempt=step.attempt, at=parts.now())
+    )
     if step.tools:
-        await _publish_usage(parts, lane, bench, trimmed, budgets, step.iteration)
+        await _publish_usage(question, trimmed, budgets)
     request = ChatRequest(
         messages=trimmed.messages,
         tools=tools or None,
@@ -94,51 +106,28 @@ async def _ask_within(  # noqa: PLR0913 - one call's ingredients
         attempt=step.attempt,
         purpose="chat",
     )
-    frames.begin(step.iteration, step.attempt)
+    question.frames.begin(step.iteration, step.attempt)
     try:
-        answer = await _stream(parts, lane, bench, frames, step, request)
+        answer = await _stream(question, request)
     except ModelError as error:
-        frames.drop()
+        question.frames.drop()
         return error
     _calibrate(parts, bench, answer, trimmed.used)
     return answer
 
 
-async def _stream(  # noqa: PLR0913 - one call's ingredients
-    parts: Parts,
-    lane: Lane,
-    bench: Bench,
-    frames: FrameWriter,
-    step: Ask,
-    request: ChatRequest,
-) -> ChatResponse:
-    """Read the answer; every delta goes out as a frame, a new attempt voids what came before."""
-    entry = bench.entry
+async def _stream(question: _Question, request: ChatRequest) -> ChatResponse:
+    """Have the question answered under a span that says what it took."""
+    entry, turn = question.bench.entry, question.lane.turn
     attributes = {
         tracing.OPERATION: "chat",
         tracing.PROVIDER: entry.provider_id,
         tracing.REQUEST_MODEL: entry.id,
-        tracing.CONVERSATION_ID: lane.turn.session_id,
-        tracing.TURN_ID: lane.turn.answer_id,
+        tracing.CONVERSATION_ID: turn.session_id,
+        tracing.TURN_ID: turn.answer_id,
     }
     with tracing.span(f"chat {entry.id}", SpanKind.CLIENT, attributes) as span:
-        began = asyncio.get_running_loop().time()
-        collected = Collected()
-        async with aclosing(parts.models.stream(entry, request)) as events:
-            async for event in events:
-                if isinstance(event, Attempt):
-                    if event.reason is not None:
-                        await _begin_again(parts, lane, frames, step, event)
-                    collected = Collected()
-                    continue
-                first = not collected.begun
-                collected.add(event)
-                if first and collected.begun:
-                    waited = asyncio.get_running_loop().time() - began
-                    span.set_attribute(tracing.TIME_TO_FIRST_CHUNK, waited)
-                await frames.write(event)
-        await frames.flush()
-        response = collected.response()
+        response = await _read(question, request, span)
         span.set_attribute(tracing.RESPONSE_FINISH, [response.finish_reason])
         if response.usage is not None:
             span.set_attribute(tracing.INPUT_TOKENS, response.usage.prompt_tokens)
@@ -146,56 +135,74 @@ async def _stream(  # noqa: PLR0913 - one call's ingredients
         return response
 
 
-async def _begin_again(
-    parts: Parts, lane: Lane, frames: FrameWriter, step: Ask, attempt: Attempt
-) -> None:
+async def _read(question: _Question, request: ChatRequest, span: Span) -> ChatResponse:
+    """Read the answer; every delta goes out as a frame, a new attempt voids what came before."""
+    frames = question.frames
+    began = asyncio.get_running_loop().time()
+    collected = Collected()
+    async with aclosing(question.parts.models.stream(question.bench.entry, request)) as events:
+        async for event in events:
+            if isinstance(event, Attempt):
+                if event.reason is not None:
+                    await _begin_again(question, event)
+                collected = Collected()
+                continue
+            first = not collected.begun
+            collected.add(event)
+            if first and collected.begun:
+                waited = asyncio.get_running_loop().time() - began
+                span.set_attribute(tracing.TIME_TO_FIRST_CHUNK, waited)
+            await frames.write(event)
+    await frames.close()
+    return collected.response()
+
+
+async def _begin_again(question: _Question, attempt: Attempt) -> None:
+    parts, iteration = question.parts, question.step.iteration
     parts.log.warning(
         "model call is tried again",
         attempt=attempt.number,
         reason=str(attempt.reason),
         wait=round(attempt.wait, 2),
     )
-    await lane.append(ModelStarted(iteration=step.iteration, attempt=attempt.number))
-    frames.begin(step.iteration, attempt.number)
+    started = ModelStarted(iteration=iteration, attempt=attempt.number, at=parts.now())
+    await question.lane.append(started)
+    question.frames.begin(iteration, attempt.number)
 
 
-def _next_attempt(lane: Lane, step: Ask) -> Ask:
-    from dataclasses import replace  # noqa: PLC0415 - one caller
-
-    return replace(step, attempt=lane.turn.asked.get(step.iteration, step.attempt) + 1)
-
-
-async def fit(
-    parts: Parts, bench: Bench, tools: list[ToolDefinition], budgets: Budgets
-) -> Trimmed:
-    """Trim the working list for one call; long texts are counted off the event loop (TOK-6)."""
+async def fit(parts: Parts, bench: Bench, tools: list[ToolDefinition], budgets: Budgets) -> Trimmed:
+    """Trim the working list for one call."""
     counter = bench.counter
-    heavy = counter.heavy(bench.messages)
-    if heavy:
-        await asyncio.to_thread(counter.prime, heavy)
+    await prime(counter, bench.messages)
     trimmed = trim(bench.messages, budgets, counter.tools(tools), counter, parts.texts)
     if trimmed.log_line is not None:
         parts.log.info(trimmed.log_line)
     return trimmed
 
 
-async def _before(
-    parts: Parts, lane: Lane, bench: Bench, iteration: int
-) -> list[ToolDefinition]:
+async def prime(counter: Counter, messages: Sequence[Message]) -> None:
+    """Have long texts counted off the event loop (SPEC TOK-6)."""
+    heavy = counter.heavy(messages)
+    if heavy:
+        await asyncio.to_thread(counter.prime, heavy)
+
+
+async def _before(question: _Question) -> list[ToolDefinition]:
     """Let the interceptors change the list and narrow the tools; the call happens anyway."""
+    parts, bench = question.parts, question.bench
     tools = [entry.definition for entry in bench.tools]
     if not parts.interceptors.anyone(LLM_BEFORE):
         return tools
-    incoming = lane.turn.answered.message
+    incoming = question.lane.turn.answered.message
     data = LlmBeforeData(
         messages=bench.messages,
         tools=tools,
-        session_id=lane.turn.session_id,
+        session_id=question.lane.turn.session_id,
         user_id=incoming.user_id,
         platform=incoming.platform,
         trigger_type=incoming.trigger_type,
         dry_run=False,
-        iteration=iteration,
+        iteration=question.step.iteration,
     )
     chain = await parts.interceptors.run(LLM_BEFORE, data)
     if chain.stopped_by is not None:
@@ -218,22 +225,16 @@ def _mended(text: str | None) -> str | None:
     return None if text is None else well_formed(text)
 
 
-async def _publish_usage(  # noqa: PLR0913 - one call's ingredients
-    parts: Parts,
-    lane: Lane,
-    bench: Bench,
-    trimmed: Trimmed,
-    budgets: Budgets,
-    iteration: int,
-) -> None:
-    incoming = lane.turn.answered.message
+async def _publish_usage(question: _Question, trimmed: Trimmed, budgets: Budgets) -> None:
+    parts, bench, turn = question.parts, question.bench, question.lane.turn
+    incoming = turn.answered.message
     usage = token_usage(
         CallIdentity(
-            session_id=lane.turn.session_id,
+            session_id=turn.session_id,
             platform=incoming.platform,
             user_id=incoming.user_id,
-            turn_id=lane.turn.answer_id,
-            iteration=iteration,
+            turn_id=turn.answer_id,
+            iteration=question.step.iteration,
         ),
         budgets,
         break_down(trimmed.messages, trimmed.costs, trimmed.tool_tokens, budgets.max_tokens),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from aalis_agent.budgets import Budgets, plan_budgets
 from aalis_agent.history import shown_history
-from aalis_agent.ports import Unavailable
+from aalis_agent.ports import Refused, Unavailable
 from aalis_agent.prompt import Clock, base_list
 from aalis_agent.prompt import Turn as PromptTurn
 from aalis_agent.reply import group_messages
@@ -24,7 +24,6 @@ from aalis_contracts.sessions import SessionConfig
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from aalis_agent.lane import Lane
     from aalis_agent.parts import Parts
     from aalis_agent.steps import Round, Turn
     from aalis_agent.tokens import Counter
@@ -52,14 +51,17 @@ class Bench:
     unplaced: set[str] = field(default_factory=set[str])
 
     def add_group(self, one: Round) -> None:
-        """Append a finished group; images of earlier results have served their request (AG-49)."""
+        """Append a finished group; images of its results serve the next request (AG-49)."""
+        self.messages += group_messages(one)
+
+    def forget_images(self) -> None:
+        """Drop the images of results: the request that they were for has been answered."""
         self.messages = [
             message.model_copy(update={"images": None})
             if message.role == "tool" and message.images
             else message
             for message in self.messages
         ]
-        self.messages += group_messages(one)
 
     def add_retry(self, text: str | None, feedback: str, texts: Catalogue) -> None:
         """Append a reply that was refused and the reason, for the model to do better (AG-51)."""
@@ -74,9 +76,17 @@ class Bench:
         )
 
 
+class NoModelHere(Unavailable):
+    """The turn was planned, elsewhere, with a model that this process does not know (yet)."""
+
+    def __init__(self, context_id: str) -> None:
+        super().__init__(f"model {context_id}", "not configured here")
+        self.context_id = context_id
+
+
 async def plan(parts: Parts, turn: Turn) -> TurnPlanned:
-    """Choose the newest input that nobody swallowed, and the model that answers it."""
-    answered = newest(turn)
+    """Choose the newest input that nobody swallowed, and the model that answers it (AG-12)."""
+    answered = turn.newest
     if answered is None:
         return TurnPlanned()
     incoming = answered.message
@@ -101,15 +111,6 @@ async def plan(parts: Parts, turn: Turn) -> TurnPlanned:
         max_iterations=iteration_limit(config, parts.options.max_tool_iterations),
         config=config,
     )
-
-
-def newest(turn: Turn) -> InputPrepared | None:
-    """Return the newest covered input that no interceptor swallowed (SPEC AG-12)."""
-    for seq in sorted(turn.inputs, reverse=True):
-        prepared = turn.prepared[seq]
-        if prepared.swallowed_by is None:
-            return prepared
-    return None
 
 
 def budgets_of(parts: Parts, entry: ModelEntry) -> Budgets:
@@ -141,26 +142,13 @@ def offered(tools: Sequence[ToolEntry], groups: Sequence[str] | None) -> list[To
     return sorted(chosen, key=lambda entry: entry.name)
 
 
-async def open_bench(parts: Parts, lane: Lane) -> Bench:
-    """Build the working list from the facts: the base list, then the groups there are so far."""
-    turn = lane.turn
-    fact = turn.plan
-    if fact is None or fact.llm is None:
-        message = f"turn {turn.turn_id} has no model to work with"
-        raise ValueError(message)
-    wanted = fact.llm
-    entry = next(
-        (
-            one
-            for one in parts.models.entries()
-            if (one.provider_id, one.id) == (wanted.provider, wanted.model)
-        ),
-        None,
-    )
-    if entry is None:
-        # Another replica planned this turn with a model that this one does not know (yet).
-        raise Unavailable(f"model {wanted.provider}/{wanted.model}", "not configured here")
-    config = fact.config or SessionConfig()
+async def open_bench(parts: Parts, turn: Turn) -> Bench:
+    """Build the working list from the facts: the base list, then the groups there are so far.
+
+    Raises `NoModelHere` when this process cannot ask the turn's model.
+    """
+    entry = _entry(parts, turn)
+    config = (turn.plan.config if turn.plan is not None else None) or SessionConfig()
     tools = offered(parts.tools.entries(), config.enabled_tool_groups)
     history, persona, counter = await asyncio.gather(
         _history(parts, turn),
@@ -180,9 +168,23 @@ async def open_bench(parts: Parts, lane: Lane) -> Bench:
     for one in turn.groups:
         if not one.pending:
             bench.add_group(one)
+        if one is not turn.rounds[-1]:
+            bench.forget_images()
     for number, retry in enumerate(turn.retries):
         bench.add_retry(_text_before(turn, number), retry.feedback, parts.texts)
     return bench
+
+
+def _entry(parts: Parts, turn: Turn) -> ModelEntry:
+    wanted = turn.plan.llm if turn.plan is not None else None
+    if wanted is None:
+        message = f"turn {turn.turn_id} has no model to work with"
+        raise ValueError(message)
+    context_id = f"{wanted.provider}/{wanted.model}"
+    for entry in parts.models.entries():
+        if entry.context_id == context_id:
+            return entry
+    raise NoModelHere(context_id)
 
 
 def _text_before(turn: Turn, retry: int) -> str | None:
@@ -200,9 +202,7 @@ def _prompt_turn(
 ) -> PromptTurn:
     answered = turn.answered
     incoming = answered.message
-    images = [
-        one.data for one in incoming.attachments or () if one.kind == "image" and one.data
-    ]
+    images = [one.data for one in incoming.attachments or () if one.kind == "image" and one.data]
     return PromptTurn(
         incoming=incoming,
         said_at=incoming.timestamp or answered.arrived_at,
@@ -222,14 +222,22 @@ async def _history(parts: Parts, turn: Turn) -> list[Message]:
     if limit <= 0:
         return []
     before = turn.answered.input_seq
-    try:
-        rows = await parts.memory.history(turn.session_id, limit, before)
-    except Unavailable:
-        return []
+    rows = await read_history(parts, turn.session_id, limit, before)
     shown = shown_history(rows, now=parts.now(), zone=parts.zone, before=before)
     if shown.dropped:
         parts.log.warning("incomplete tool groups left out", count=shown.dropped)
     return shown.messages
+
+
+async def read_history(parts: Parts, session_id: str, limit: int, before: int) -> list[Message]:
+    """Return stored rows; none when memory does not answer or answers no (SPEC HIST-6)."""
+    try:
+        return await parts.memory.history(session_id, limit, before)
+    except Unavailable:
+        return []
+    except Refused as error:
+        parts.log.warning("answering without a history", why=str(error))
+        return []
 
 
 async def _persona(

@@ -1,7 +1,8 @@
 """This is about ports: what a turn needs from the world, on one page.
 
 Each is named for what it does for a turn. What can be missing raises `Unavailable`: the turn
-degrades, with a warning that names it, and tries again at the next need (SPEC RPC-1, AG-10).
+degrades, with a warning that names it, and tries again at the next need (SPEC RPC-1, AG-10). What
+answers no raises `Refused`: the turn goes on without it and does not ask again.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from aalis_contracts.tools import ToolCallRequest, ToolResult
 from aalis_llm.retry import Attempt
 
 Data = TypeVar("Data", bound=Contract)
+Seen_co = TypeVar("Seen_co", bound=Contract, covariant=True)
 
 
 class Unavailable(Exception):
@@ -31,6 +33,22 @@ class Unavailable(Exception):
     def __init__(self, what: str, why: str) -> None:
         super().__init__(f"{what} is absent: {why}")
         self.what = what
+
+
+class Refused(Exception):
+    """A collaborator has answered no: asking again unchanged is no use (SPEC RPC-1)."""
+
+    def __init__(self, what: str, why: str) -> None:
+        super().__init__(f"{what} refused: {why}")
+        self.what = what
+
+
+class ChainFailed(Exception):
+    """An interceptor without which the turn must not go on has failed (SPEC HOOK-9)."""
+
+
+class TooLong(Exception):
+    """An entry does not fit into one message of the journal (SPEC JRN-8)."""
 
 
 class Lost(Exception):
@@ -74,16 +92,20 @@ class Journal(Protocol):
         ...
 
     async def append(self, entry: JournalEntry, expected: int, key: str) -> int:
-        """Append; raise `Lost` when the newest entry is not the one at `expected` (0 = none)."""
+        """Append; raise `Lost` when the newest entry is not the one at `expected` (0 = none).
+
+        `key` names this append: repeating it is answered as the first time. Raises `TooLong` for
+        an entry that does not fit into one message.
+        """
         ...
 
     async def waiting(self, session_id: str, lane: str, after: int) -> list[Waiting]:
-        """Return the mailbox's messages behind the sequence `after`, in order."""
+        """Return all readable messages of the mailbox behind the sequence `after`, in order."""
         ...
 
 
 class Memory(Protocol):
-    """History and archive."""
+    """History and archive; each may raise `Unavailable` or `Refused`."""
 
     async def archive(self, incoming: IncomingMessage, input_seq: int, said_at: int) -> Message:
         """Save what a person said; return the stored row. Saving again returns the same."""
@@ -98,11 +120,11 @@ class Memory(Protocol):
         ...
 
 
-class Chain(Protocol[Data]):
+class Chain(Protocol[Seen_co]):
     """How a hook's chain ended."""
 
     @property
-    def data(self) -> Data:
+    def data(self) -> Seen_co:
         """The data as the last interceptor left it."""
         ...
 
@@ -120,7 +142,7 @@ class Interceptors(Protocol):
         ...
 
     async def run(self, hook: str, data: Data) -> Chain[Data]:
-        """Ask them in order."""
+        """Ask them in order; raise `ChainFailed` for one that may not be missed."""
         ...
 
 
@@ -134,7 +156,7 @@ class Contributors(Protocol):
     async def build(
         self, entry: PromptEntry, request: PromptBuild, timeout: float
     ) -> str | list[str] | None:
-        """Have one block built; `timeout` in seconds."""
+        """Have one block built within `timeout` seconds (0 = no limit), or raise `Unavailable`."""
         ...
 
 
@@ -178,7 +200,9 @@ class Tools(Protocol):
 class Personas(Protocol):
     """Who the model is."""
 
-    async def prompt(self, config: SessionConfig, incoming: IncomingMessage) -> PersonaPrompt | None:
+    async def prompt(
+        self, config: SessionConfig, incoming: IncomingMessage
+    ) -> PersonaPrompt | None:
         """Return the persona's texts, None without a persona service."""
         ...
 
@@ -210,8 +234,8 @@ class Outbound(Protocol):
         """Publish `token:usage`; a failure disturbs nothing."""
         ...
 
-    async def tool_event(self, event: ToolExecute) -> None:
-        """Publish `tool:execute`, once per call and phase."""
+    async def tool_event(self, event: ToolExecute, key: str) -> None:
+        """Publish `tool:execute`, once per phase of the call with this key."""
         ...
 
     async def turn_after(self, event: TurnAfter) -> None:

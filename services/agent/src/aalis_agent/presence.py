@@ -1,4 +1,4 @@
-"""This is about presence: one warning when a collaborator goes, one line when it is back (RPC-1)."""
+"""This is about presence: one warning when a collaborator goes, one line on its return (RPC-1)."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from aalis_contracts.messages import (
     IncomingMessage,
     Message,
     ModelInfo,
+    Outcome,
     OutgoingMessage,
     StreamFrame,
 )
@@ -107,6 +108,8 @@ def _reply_row(turn: Turn) -> Message:
         metadata["modelInfo"] = replying.model_info.model_dump(
             mode="json", by_alias=True, exclude_none=True
         )
+    if replying.shortened:
+        metadata["shortened"] = True
     kept = replying.content if replying.archive_content is None else replying.archive_content
     visible = replying.visible_content
     if visible is None and replying.content != kept:
@@ -159,15 +162,14 @@ def outgoing(turn: Turn) -> OutgoingMessage:
     )
 
 
-def failure_message(turn: Turn, incoming: IncomingMessage, answer_id: str) -> OutgoingMessage:
+def failure_message(turn: Turn, text: str) -> OutgoingMessage:
     """Return the line a person reads when a turn failed (SPEC AG-63, AG-65)."""
-    text = (turn.ended.text if turn.ended is not None else None) or ""
     return OutgoingMessage(
-        id=f"{answer_id}.failure",
+        id=f"{turn.answer_id}.failure",
         content=text,
         session_id=turn.session_id,
-        platform=incoming.platform,
-        turn_id=answer_id,
+        platform=turn.answered.message.platform,
+        turn_id=turn.answer_id,
         source="system",
     )
 
@@ -177,21 +179,25 @@ def frame_number(block: int, count: int) -> int:
     return block * _BLOCK + count
 
 
-def done_frame(  # noqa: PLR0913 - the fields of a done frame
-    turn: Turn, platform: str, answer_id: str, outcome: str, seq: int, *, limit: bool = False
+def done_frame(
+    turn: Turn, platform: str, answer_id: str, outcome: Outcome | None, seq: int
 ) -> StreamFrame:
-    """Return the last frame of a turn (SPEC STR-5)."""
-    shortened = turn.replying is not None and bool(turn.replying.shortened)
+    """Return the last frame of an input (SPEC STR-5); one that was swallowed has no outcome."""
+    replying = turn.replying if answer_id == _answer_id(turn) else None
     return StreamFrame(
         session_id=turn.session_id,
         platform=platform,
         turn_id=answer_id,
         seq=seq,
         done=True,
-        outcome=None if outcome == "swallowed" else outcome,  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
-        tool_limit_reached=True if limit else None,
-        shortened=True if shortened else None,
+        outcome=outcome,
+        tool_limit_reached=True if replying is not None and replying.tool_limit_reached else None,
+        shortened=True if replying is not None and replying.shortened else None,
     )
+
+
+def _answer_id(turn: Turn) -> str | None:
+    return None if turn.plan is None or turn.plan.input_seq is None else turn.answer_id
 
 
 def segments_of(turn: Turn) -> list[ContentSegment]:
@@ -233,8 +239,11 @@ def _merged(segments: list[ContentSegment]) -> list[ContentSegment]:
     return merged
 
 
-def model_info(turn: Turn, provider: str, model: str, began: int, now: int) -> ModelInfo:
-    """Return what the turn's calls took (SPEC AG-57); unknown or zero values are left out."""
+def model_info(turn: Turn, provider: str, model: str, now: int) -> ModelInfo:
+    """Return what the turn's calls took (SPEC AG-57); unknown or zero values are left out.
+
+    The time runs from the turn's first call, whoever made it; both clocks are replicas' own.
+    """
     usages = [one.response.usage for one in turn.rounds if one.response.usage is not None]
     prompt = usages[-1].prompt_tokens if usages else 0
     completion = sum(usage.completion_tokens for usage in usages)
@@ -244,7 +253,7 @@ def model_info(turn: Turn, provider: str, model: str, began: int, now: int) -> M
         prompt_tokens=prompt or None,
         completion_tokens=completion or None,
         total_tokens=(prompt + completion) or None,
-        elapsed_ms=max(0, now - began) or None,
+        elapsed_ms=max(0, now - (turn.asked_at or now)) or None,
     )
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
+from aalis_agent.contributions import build
 from aalis_agent.history import shown_history
-from aalis_agent.planning import budgets_of, offered
-from aalis_agent.ports import Unavailable
-from aalis_agent.prompt import Contribution, assemble, main_prompt
+from aalis_agent.model import prime
+from aalis_agent.planning import budgets_of, offered, read_history
+from aalis_agent.ports import ChainFailed, Unavailable
+from aalis_agent.prompt import assemble, main_prompt
 from aalis_agent.resolution import Unresolved, resolve
 from aalis_agent.usage import CallIdentity, break_down, token_usage
 from aalis_contracts.hooks import LLM_BEFORE, LlmBeforeData, PromptBuild
@@ -33,7 +36,11 @@ async def snapshot(parts: Parts, request: TokenRequest) -> TokenUsage | None:
     config = await parts.settings.effective(session_id, platform)
     options = parts.options
     entry = resolve(
-        [config.llm], options.default_llm, parts.models.entries(), parts.models.failed(), parts.texts
+        [config.llm],
+        options.default_llm,
+        parts.models.entries(),
+        parts.models.failed(),
+        parts.texts,
     )
     if isinstance(entry, Unresolved):
         return None
@@ -51,6 +58,7 @@ async def snapshot(parts: Parts, request: TokenRequest) -> TokenUsage | None:
     messages, tools = await _intercepted(parts, session_id, platform, messages, tools)
     counter = await parts.counter_for(entry.id)
     budgets = budgets_of(parts, entry)
+    await prime(counter, messages)
     costs = counter.messages(messages)
     return token_usage(
         CallIdentity(session_id=session_id, platform=platform),
@@ -64,29 +72,19 @@ async def _history(parts: Parts, session_id: str) -> list[Message]:
     limit = parts.options.history_limit
     if limit <= 0:
         return []
-    try:
-        rows = await parts.memory.history(session_id, limit, _END_OF_HISTORY)
-    except Unavailable:
-        return []
+    rows = await read_history(parts, session_id, limit, _END_OF_HISTORY)
     return shown_history(rows, now=parts.now(), zone=parts.zone).messages
 
 
 async def _with_contributions(
     parts: Parts, session_id: str, platform: str, messages: list[Message]
 ) -> list[Message]:
-    built: list[Contribution] = []
-    for entry in parts.contributors.entries():
-        request = PromptBuild(
-            session_id=session_id, platform=platform, dry_run=True, messages=messages, iteration=0
-        )
-        try:
-            blocks = await parts.contributors.build(
-                entry, request, parts.options.prompt_build_timeout
-            )
-        except Unavailable:
-            continue
-        built.append(Contribution(entry.key, entry.anchor, blocks))  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
-    return assemble(messages, built).messages
+    request = PromptBuild(
+        session_id=session_id, platform=platform, dry_run=True, messages=messages, iteration=0
+    )
+    entries = parts.contributors.entries()
+    built = await asyncio.gather(*(build(parts, entry, request) for entry in entries))
+    return assemble(messages, [one for one in built if one is not None]).messages
 
 
 async def _intercepted(
@@ -106,5 +104,8 @@ async def _intercepted(
         dry_run=True,
         iteration=0,
     )
-    chain = await parts.interceptors.run(LLM_BEFORE, data)
+    try:
+        chain = await parts.interceptors.run(LLM_BEFORE, data)
+    except ChainFailed:
+        return messages, tools
     return chain.data.messages, chain.data.tools

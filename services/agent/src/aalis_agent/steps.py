@@ -82,6 +82,7 @@ class Turn:
     prepared: dict[int, InputPrepared] = field(default_factory=dict[int, InputPrepared])
     plan: TurnPlanned | None = None
     asked: dict[int, int] = field(default_factory=dict[int, int])
+    asked_at: int | None = None
     rounds: tuple[Round, ...] = ()
     retries: tuple[ReplyRetried, ...] = ()
     saved_to: int = 0
@@ -96,6 +97,17 @@ class Turn:
             message = f"turn {self.turn_id} answers no input"
             raise ValueError(message)
         return self.prepared[self.plan.input_seq]
+
+    @property
+    def newest(self) -> InputPrepared | None:
+        """The newest input prepared so far that no interceptor swallowed (SPEC AG-12)."""
+        kept = [seq for seq, one in self.prepared.items() if one.swallowed_by is None]
+        return self.prepared[max(kept)] if kept else None
+
+    @property
+    def unprepared(self) -> list[int]:
+        """The inputs that the turn has not come to."""
+        return [seq for seq in self.inputs if seq not in self.prepared]
 
     @property
     def answer_id(self) -> str:
@@ -208,9 +220,8 @@ def next_step(turn: Turn) -> Step:  # noqa: PLR0911 - one line a step, in the or
         return Done()
     if turn.preempts is not None and not turn.settled:
         return Settle(turn.preempts)
-    for seq in turn.inputs:
-        if seq not in turn.prepared:
-            return Prepare(seq)
+    if turn.unprepared:
+        return Prepare(turn.unprepared[0])
     if turn.plan is None:
         return Plan()
     if turn.plan.input_seq is None:
@@ -264,7 +275,7 @@ def fold(turn: Turn, facts: Iterable[Fact]) -> Turn:
     return turn
 
 
-def _after(turn: Turn, fact: Fact) -> Turn:  # noqa: PLR0911, C901 - one case a fact
+def _after(turn: Turn, fact: Fact) -> Turn:  # noqa: PLR0911, PLR0912, C901 - one case a fact
     match fact:
         case TurnStarted():
             return begin(turn.session_id, turn.lane, fact)
@@ -276,7 +287,9 @@ def _after(turn: Turn, fact: Fact) -> Turn:  # noqa: PLR0911, C901 - one case a 
         case TurnPlanned():
             return replace(turn, plan=fact)
         case ModelStarted():
-            return replace(turn, asked={**turn.asked, fact.iteration: fact.attempt})
+            asked_at = turn.asked_at if turn.asked_at is not None else fact.at
+            asked = {**turn.asked, fact.iteration: fact.attempt}
+            return replace(turn, asked=asked, asked_at=asked_at)
         case ModelResponded():
             answered = Round(fact.iteration, fact.response, fact.at, len(turn.retries))
             return replace(turn, rounds=(*turn.rounds, answered))
@@ -285,9 +298,7 @@ def _after(turn: Turn, fact: Fact) -> Turn:  # noqa: PLR0911, C901 - one case a 
         case ToolFinished():
             return _in_round(turn, fact)
         case RowsSaved():
-            return replace(
-                turn, saved_to=fact.through_index, owing=turn.owing or bool(fact.owed)
-            )
+            return replace(turn, saved_to=fact.through_index, owing=turn.owing or bool(fact.owed))
         case ReplyRetried():
             return replace(turn, retries=(*turn.retries, fact))
         case TurnReplying():

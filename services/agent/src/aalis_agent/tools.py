@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from jsonschema import Draft202012Validator
 
-from aalis_agent.ports import Unavailable
-from aalis_agent.results import cut_result, result_limit
+from aalis_agent.ports import ChainFailed, Unavailable
+from aalis_agent.results import cut_result, failure_of, result_limit
+from aalis_agent.together import together
 from aalis_contracts.events import ToolExecute
 from aalis_contracts.hooks import TOOL_AFTER, TOOL_BEFORE, ToolAfterData, ToolBeforeData
 from aalis_contracts.journal import ToolFinished, ToolStarted
@@ -35,12 +36,15 @@ if TYPE_CHECKING:
     from aalis_agent.lane import Lane
     from aalis_agent.parts import Parts
     from aalis_agent.planning import Bench
+    from aalis_agent.ports import Chain
     from aalis_agent.steps import Round
     from aalis_contracts.messages import ToolCall
     from aalis_contracts.registry import ToolEntry
     from aalis_contracts.text import JsonObject
 
 SIMILAR = 3
+COMPRESS = "memory_compress"
+"""The tool that replaces stored messages by a summary (SPEC SUM-10)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +60,16 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A call that is not sent: its result stands already."""
+    """A call that is not sent: its result stands already.
+
+    `shown` are the arguments with which the call is told of; None for one that was never a call
+    (SPEC AG-43: no `tool:execute` for it).
+    """
 
     index: int
     result: ToolResult
-    refused: bool
+    refused: bool = False
+    shown: JsonObject | None = None
 
 
 async def run_calls(parts: Parts, lane: Lane, bench: Bench, one: Round) -> None:
@@ -69,11 +78,7 @@ async def run_calls(parts: Parts, lane: Lane, bench: Bench, one: Round) -> None:
         *(_prepare(parts, lane, bench, one, index) for index in one.pending)
     )
     ready = [each for each in prepared if isinstance(each, Ready)]
-    refused = [
-        _finished(parts, lane, one, each.index, each.result, refused=each.refused)
-        for each in prepared
-        if isinstance(each, Answered)
-    ]
+    answered = [each for each in prepared if isinstance(each, Answered)]
     fresh = [
         ToolStarted(
             iteration=one.iteration,
@@ -86,10 +91,13 @@ async def run_calls(parts: Parts, lane: Lane, bench: Bench, one: Round) -> None:
         for each in ready
         if each.index not in one.started
     ]
-    await lane.append(*refused, *fresh)
-    async with asyncio.TaskGroup() as group:
-        for each in ready:
-            group.create_task(_execute(parts, lane, bench, one, each))
+    await lane.append(*(_finished(parts, lane, one, each) for each in answered), *fresh)
+    await together(
+        [
+            *(_tell(parts, lane, one, each) for each in answered),
+            *(_execute(parts, lane, bench, one, each) for each in ready),
+        ]
+    )
 
 
 async def _prepare(
@@ -97,59 +105,90 @@ async def _prepare(
 ) -> Ready | Answered:
     """Decide whether a call may be sent: cut off, malformed, unknown, stopped, or ready."""
     call = one.calls[index]
-    name = call.function.name
     context = _context(lane, bench, one, index)
     started = one.started.get(index)
     if started is not None:
         entry = _entry_named(parts, bench, started.name)
         if entry is None:
             # Its host is gone, and with it the only one who knows whether the call was made.
-            return Answered(index, error_result(parts.texts.text("outcomeUnknown")), refused=False)
+            unknown = error_result(parts.texts.text("outcomeUnknown"))
+            return Answered(index, unknown, shown=started.args)
         return Ready(index, call, entry, started.args, context)
     if one.response.finish_reason in {"length", "content_filter"}:
         return Answered(index, error_result(parts.texts.text("callCutOff")), refused=True)
-    entry = next((each for each in bench.tools if each.name == name), None)
-    if entry is None:
-        return Answered(index, error_result(not_found(parts, bench, name)), refused=True)
     args = parse_arguments(call.function.arguments)
     if isinstance(args, str):
         text = parts.texts.text("malformedArguments", problem=args)
         return Answered(index, error_result(text), refused=True)
-    return await _intercepted(parts, Ready(index, call, entry, args, context))
+    entry = _offered_named(bench, call.function.name)
+    if entry is None:
+        text = not_found(parts, bench, call.function.name)
+        return Answered(index, error_result(text), refused=True, shown=args)
+    return await _intercepted(parts, bench, Ready(index, call, entry, args, context))
 
 
-async def _intercepted(parts: Parts, ready: Ready) -> Ready | Answered:
-    """Ask `agent:tool:before`: it may change the arguments, or stop the call (HOOK-6)."""
-    args = ready.args
+async def _intercepted(parts: Parts, bench: Bench, ready: Ready) -> Ready | Answered:
+    """Ask `agent:tool:before`: it may change name and arguments, or stop the call (HOOK-6)."""
+    entry, args = ready.entry, ready.args
     if parts.interceptors.anyone(TOOL_BEFORE):
-        data = ToolBeforeData(
-            name=ready.entry.name, args=args, tool_call_context=ready.context
-        )
-        chain = await parts.interceptors.run(TOOL_BEFORE, data)
-        if chain.stopped_by is not None:
-            text = chain.data.result
-            if text is None:
-                refusal = parts.texts.text("toolRefusedByHook", plugin=chain.stopped_by)
-                return Answered(ready.index, error_result(refusal), refused=False)
-            return Answered(ready.index, ToolResult(content=text), refused=False)
+        data = ToolBeforeData(name=entry.name, args=args, tool_call_context=ready.context)
+        try:
+            chain = await parts.interceptors.run(TOOL_BEFORE, data)
+        except ChainFailed as error:
+            return Answered(ready.index, failure_of(error), shown=args)
         args = chain.data.args
-    problems = schema_problems(ready.entry.definition.function.parameters, args)
+        if chain.stopped_by is not None:
+            return Answered(ready.index, _stopped(parts, chain), shown=args)
+        if chain.data.name != entry.name:
+            renamed = _offered_named(bench, chain.data.name)
+            if renamed is None:
+                text = not_found(parts, bench, chain.data.name)
+                return Answered(ready.index, error_result(text), shown=args)
+            entry = renamed
+    problems = schema_problems(entry.definition.function.parameters, args)
     if problems:
         text = parts.texts.text("schemaProblems", problems=problems)
-        return Answered(ready.index, error_result(text), refused=False)
-    return Ready(ready.index, ready.call, ready.entry, args, ready.context)
+        return Answered(ready.index, error_result(text), shown=args)
+    return replace(ready, entry=entry, args=args)
+
+
+def _stopped(parts: Parts, chain: Chain[ToolBeforeData]) -> ToolResult:
+    if chain.data.result is not None:
+        return ToolResult(content=chain.data.result)
+    return error_result(parts.texts.text("toolRefusedByHook", plugin=chain.stopped_by))
+
+
+async def _tell(parts: Parts, lane: Lane, one: Round, answered: Answered) -> None:
+    """Show a call that was not sent, so that whoever watches sees its result too."""
+    if answered.shown is None:
+        return
+    call = one.calls[answered.index]
+    key = _key(lane, one, answered.index)
+    started = ToolExecute(
+        session_id=lane.turn.session_id,
+        platform=lane.turn.answered.message.platform,
+        turn_id=lane.turn.answer_id,
+        call_id=call.id or key,
+        tool_name=call.function.name,
+        args=answered.shown,
+        phase="start",
+    )
+    await parts.outbound.tool_event(started, key)
+    ended = {"phase": "end", "result": answered.result.content}
+    await parts.outbound.tool_event(started.model_copy(update=ended), key)
 
 
 async def _execute(parts: Parts, lane: Lane, bench: Bench, one: Round, ready: Ready) -> None:
     """Send one call and make its result a fact; every start event has its end (AG-42)."""
-    await parts.outbound.tool_event(_event(lane, ready, None))
+    key = ready.context.key
+    await parts.outbound.tool_event(_event(lane, ready, None), key)
     result = await _call(parts, ready)
     result = await _reworked(parts, ready, result)
     limit = result_limit(bench.entry.context_length, parts.options.tool_result_max_ratio)
     content = cut_result(well_formed(result.content), limit, parts.texts)
     cut = ToolResult(content=content or parts.texts.text("noOutput"), images=result.images)
-    await parts.outbound.tool_event(_event(lane, ready, cut.content))
-    await lane.append(_finished(parts, lane, one, ready.index, cut, refused=False))
+    await parts.outbound.tool_event(_event(lane, ready, cut.content), key)
+    await lane.append(_finished(parts, lane, one, Answered(ready.index, cut)))
 
 
 async def _call(parts: Parts, ready: Ready) -> ToolResult:
@@ -177,7 +216,10 @@ async def _reworked(parts: Parts, ready: Ready, result: ToolResult) -> ToolResul
         result=result.content,
         tool_call_context=ready.context,
     )
-    chain = await parts.interceptors.run(TOOL_AFTER, data)
+    try:
+        chain = await parts.interceptors.run(TOOL_AFTER, data)
+    except ChainFailed as error:
+        return failure_of(error)
     return ToolResult(content=chain.data.result, images=result.images)
 
 
@@ -192,7 +234,7 @@ def _context(lane: Lane, bench: Bench, one: Round, index: int) -> ToolCallContex
         actor=incoming.actor,
         turn_id=turn.answer_id,
         call_id=one.calls[index].id,
-        key=f"{turn.answer_id}.{one.iteration}.{index}",
+        key=_key(lane, one, index),
         enabled_groups=bench.config.enabled_tool_groups or [],
         accepts_images=bench.entry.can("vision"),
         inbound=InboundOrigin(source=incoming.source),
@@ -212,23 +254,48 @@ def _event(lane: Lane, ready: Ready, result: str | None) -> ToolExecute:
     )
 
 
-def _finished(  # noqa: PLR0913 - the fields of the fact
-    parts: Parts, lane: Lane, one: Round, index: int, result: ToolResult, *, refused: bool
-) -> ToolFinished:
+def _finished(parts: Parts, lane: Lane, one: Round, answered: Answered) -> ToolFinished:
     return ToolFinished(
         iteration=one.iteration,
-        index=index,
-        key=f"{lane.turn.answer_id}.{one.iteration}.{index}",
-        content=result.content,
-        images=result.images,
-        refused=True if refused else None,
+        index=answered.index,
+        key=_key(lane, one, answered.index),
+        content=answered.result.content,
+        images=answered.result.images,
+        refused=True if answered.refused else None,
         at=parts.now(),
     )
+
+
+def _key(lane: Lane, one: Round, index: int) -> str:
+    """Return the id under which a call happens once, whoever asks for it (TOOL-7)."""
+    return f"{lane.turn.answer_id}.{one.iteration}.{index}"
+
+
+def _offered_named(bench: Bench, name: str) -> ToolEntry | None:
+    return next((entry for entry in bench.tools if entry.name == name), None)
 
 
 def _entry_named(parts: Parts, bench: Bench, name: str) -> ToolEntry | None:
     known = (*bench.tools, *parts.tools.entries())
     return next((entry for entry in known if entry.name == name), None)
+
+
+def changed_the_history(one: Round) -> bool:
+    """Say whether a call of this round has compressed what is stored (SPEC AG-37, SUM-10)."""
+    return any(
+        call.function.name == COMPRESS
+        and (done := one.finished.get(index)) is not None
+        and _says_ok(done.content)
+        for index, call in enumerate(one.calls)
+    )
+
+
+def _says_ok(content: str) -> bool:
+    try:
+        value: object = json.loads(content)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and cast("JsonObject", value).get("ok") is True
 
 
 def parse_arguments(arguments: str) -> JsonObject | str:

@@ -12,9 +12,10 @@ from aalis_agent.concluding import conclude
 from aalis_agent.frames import FrameWriter
 from aalis_agent.input import prepare
 from aalis_agent.model import Failure, ask
-from aalis_agent.planning import Bench, open_bench, plan
-from aalis_agent.ports import HandBack, Unavailable
+from aalis_agent.planning import Bench, NoModelHere, open_bench, plan
+from aalis_agent.ports import ChainFailed, HandBack, TooLong, Unavailable
 from aalis_agent.reply import rows
+from aalis_agent.resolution import unknown
 from aalis_agent.steps import (
     Ask,
     Conclude,
@@ -27,9 +28,10 @@ from aalis_agent.steps import (
     RunTools,
     Save,
     Settle,
+    Step,
     next_step,
 )
-from aalis_agent.tools import run_calls
+from aalis_agent.tools import changed_the_history, run_calls
 from aalis_contracts.hooks import REPLY_BEFORE, TOOL_BEFORE
 from aalis_contracts.journal import ModelResponded, RowsSaved, TurnEnded
 
@@ -41,13 +43,14 @@ if TYPE_CHECKING:
     from aalis_agent.parts import Parts
     from aalis_contracts.journal import InputPrepared
 
+MOST_HANDED_ON = 3
+"""How often a turn is handed on in search of a replica that knows its model."""
+
 
 class TurnRunner:
     """Takes one turn of a lane that we own, from its facts to its end."""
 
-    def __init__(
-        self, parts: Parts, debts: Debts, lane: Lane, leaving: Callable[[], bool]
-    ) -> None:
+    def __init__(self, parts: Parts, debts: Debts, lane: Lane, leaving: Callable[[], bool]) -> None:
         self._parts = parts
         self._debts = debts
         self._lane = lane
@@ -57,34 +60,46 @@ class TurnRunner:
 
     async def take_turn(self) -> None:
         """Do step after step until the turn has ended; `Lost` and `HandBack` end it elsewhere."""
-        lane, endings = self._lane, self._parts.endings
-        while True:
-            if self._leaving():
-                raise HandBack
-            match next_step(lane.turn):
-                case Settle(start_seq=start):
-                    await endings.settle(lane, start)
-                case Prepare(input_seq=seq):
-                    lane.note(await self._prepare(seq))
-                case Plan():
-                    await self._debts.pay(lane)
-                    lane.note(await plan(self._parts, lane.turn))
-                case Ask() as step:
-                    await self._ask(step)
-                case RunTools(round=one):
-                    await self._run_tools(one)
-                case Save():
-                    await self._save()
-                case Conclude():
-                    bench = await self._opened()
-                    await lane.append(await conclude(self._parts, lane, bench))
-                case Deliver():
-                    await endings.deliver(lane)
-                case End(outcome=outcome):
-                    await self._end(outcome)
-                case Done():
-                    await endings.complete(lane.turn)
+        lane = self._lane
+        try:
+            while True:
+                if self._leaving() and lane.turn.ended is None:
+                    await lane.append()
+                    raise HandBack
+                step = next_step(lane.turn)
+                try:
+                    await self._do(step)
+                except (ChainFailed, TooLong) as error:
+                    await self._fail("turnFailed", str(error))
+                if isinstance(step, Done):
                     return
+        finally:
+            if self._frames is not None:
+                self._frames.drop()
+
+    async def _do(self, step: Step) -> None:  # noqa: C901 - one case a step
+        lane, endings = self._lane, self._parts.endings
+        match step:
+            case Settle(start_seq=start):
+                await endings.settle(lane, start)
+            case Prepare(input_seq=seq):
+                lane.note(await self._prepare(seq))
+            case Plan():
+                lane.note(await plan(self._parts, lane.turn))
+            case Ask():
+                await self._ask(step)
+            case RunTools(round=one):
+                await self._run_tools(one)
+            case Save():
+                await self._save()
+            case Conclude():
+                await self._conclude()
+            case Deliver():
+                await endings.deliver(lane)
+            case End(outcome=outcome):
+                await self._end(outcome)
+            case Done():
+                await endings.complete(lane.turn)
 
     async def _prepare(self, seq: int) -> InputPrepared:
         waiting = self._lane.waiting.get(seq)
@@ -94,11 +109,14 @@ class TurnRunner:
 
     async def _ask(self, step: Ask) -> None:
         parts, lane = self._parts, self._lane
-        bench, frames = await self._opened(), self._writer()
-        answer = await ask(parts, lane, bench, frames, step)
-        if isinstance(answer, Failure):
-            await self._fail(answer.text, answer.error)
+        bench = await self._opened()
+        if bench is None:
             return
+        answer = await ask(parts, lane, bench, self._writer(), step)
+        if isinstance(answer, Failure):
+            await parts.endings.fail(lane, answer.text, answer.error)
+            return
+        bench.forget_images()
         responded = ModelResponded(
             iteration=step.iteration,
             attempt=lane.turn.asked.get(step.iteration, step.attempt),
@@ -114,20 +132,20 @@ class TurnRunner:
 
     async def _run_tools(self, one: Round) -> None:
         bench = await self._opened()
+        if bench is None:
+            return
         await run_calls(self._parts, self._lane, bench, one)
         done = next(each for each in self._lane.turn.rounds if each.iteration == one.iteration)
-        if done in self._lane.turn.groups:
+        if changed_the_history(done):
+            # What the list was built from is not what is stored any more (SPEC AG-37).
+            self._bench = None
+        elif done in self._lane.turn.groups:
             bench.add_group(done)
 
     async def _save(self) -> None:
         """Have memory keep the groups so far; rows it cannot take now are owed (AG-48, AG-19)."""
         turn = self._lane.turn
-        missing = [row for row in rows(turn) if (row.index or 0) > turn.saved_to]
-        owed = False
-        try:
-            await self._parts.memory.save(turn.session_id, missing)
-        except Unavailable:
-            owed = True
+        owed = await self._parts.endings.save(turn, rows(turn))
         self._lane.note(
             RowsSaved(
                 input_seq=turn.answered.input_seq,
@@ -135,6 +153,11 @@ class TurnRunner:
                 owed=True if owed else None,
             )
         )
+
+    async def _conclude(self) -> None:
+        bench = await self._opened()
+        if bench is not None:
+            await self._lane.append(await conclude(self._parts, self._lane, bench))
 
     async def _end(self, outcome: str) -> None:
         """End a turn that has nothing to answer, or nobody to answer it (AG-64, AG-65)."""
@@ -144,19 +167,27 @@ class TurnRunner:
             await lane.append(TurnEnded(outcome="swallowed", at=parts.now()))
             return
         why = plan_fact.unavailable or ""
-        await self._fail(f"{parts.texts.text('systemAnswer')} {why}", why)
+        await parts.endings.fail(lane, f"{parts.texts.text('systemAnswer')} {why}", why)
 
-    async def _fail(self, text: str, error: str) -> None:
-        lane = self._lane
-        if lane.turn.owing:
-            lane.owed_from = lane.owed_from or lane.start_seq
-        await lane.append(
-            TurnEnded(outcome="error", text=text, error=error, at=self._parts.now())
-        )
+    async def _fail(self, key: str, error: str) -> None:
+        texts = self._parts.texts
+        self._parts.log.warning("the turn fails", reason=error)
+        text = f"{texts.text('errorAnswer')} {texts.text(key)}"
+        await self._parts.endings.fail(self._lane, text, error)
 
-    async def _opened(self) -> Bench:
+    async def _opened(self) -> Bench | None:
+        """Return the bench; None when the turn has ended because nobody knows its model."""
         if self._bench is None:
-            self._bench = await open_bench(self._parts, self._lane)
+            await self._debts.pay(self._lane)
+            try:
+                self._bench = await open_bench(self._parts, self._lane.turn)
+            except NoModelHere as gone:
+                if self._lane.turn.resumed < MOST_HANDED_ON:
+                    raise
+                parts = self._parts
+                why = unknown(gone.context_id, parts.models.entries(), parts.texts)
+                text = f"{parts.texts.text('systemAnswer')} {why}"
+                await parts.endings.fail(self._lane, text, why)
         return self._bench
 
     def _writer(self) -> FrameWriter:

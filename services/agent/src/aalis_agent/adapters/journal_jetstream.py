@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aalis_agent.ports import Lost, Recorded, Waiting
+from aalis_agent.ports import Lost, Recorded, TooLong, Waiting
 from aalis_contracts import subjects
 from aalis_contracts.contract import InvalidBody
 from aalis_contracts.dead import MESSAGE_ID_HEADER, TURN_HEADER
 from aalis_contracts.journal import JournalEntry
 from aalis_contracts.messages import IncomingMessage
-from aalis_sdk.mesh import Conflict
+from aalis_sdk.mesh import Conflict, TooLarge
 from aalis_sdk.topology import AGENT_INBOX, AGENT_JOURNAL
 
 if TYPE_CHECKING:
     from aalis_sdk.mesh import Entry, Mesh
+
+
+_PAGE = 1000
+_LIGHT = 4 * 1024 * 1024
+"""Bytes: an answer below this was not cut short by what the server sends at once."""
 
 
 class JetStreamJournal:
@@ -36,29 +41,38 @@ class JetStreamJournal:
     async def read(self, session_id: str, lane: str, start: int) -> list[Recorded]:
         """Return the entries from the sequence `start` on, in order."""
         subject = subjects.journal(session_id, lane).name
-        found = await self._mesh.range(AGENT_JOURNAL, subject, start, limit=2000)
-        return [_recorded(entry) for entry in found]
+        return [_recorded(entry) for entry in await self._all(AGENT_JOURNAL, subject, start)]
 
     async def append(self, entry: JournalEntry, expected: int, key: str) -> int:
         """Append by compare-and-set; an append whose answer was lost is recognised by its key."""
         subject = subjects.journal(entry.session_id, entry.lane)
         headers = {TURN_HEADER: entry.turn_id}
         try:
-            stored = await self._mesh.store(
-                subject, entry, key, expected=expected, headers=headers
-            )
+            stored = await self._mesh.store(subject, entry, key, expected=expected, headers=headers)
         except Conflict as error:
             newest = await self._mesh.last(AGENT_JOURNAL, subject.name)
             if newest is not None and newest.headers.get(MESSAGE_ID_HEADER) == key:
                 return newest.seq
             raise Lost(str(error)) from None
+        except TooLarge as error:
+            raise TooLong(str(error)) from None
         return stored.seq
 
     async def waiting(self, session_id: str, lane: str, after: int) -> list[Waiting]:
-        """Return the readable messages of the mailbox; others are rejected by their own delivery."""
+        """Return the readable messages; others are rejected by their own delivery."""
         subject = subjects.inbox(session_id, lane).name
-        found = await self._mesh.range(AGENT_INBOX, subject, after + 1)
+        found = await self._all(AGENT_INBOX, subject, after + 1)
         return [one for entry in found if (one := _waiting(entry, session_id)) is not None]
+
+    async def _all(self, stream: str, subject: str, first: int) -> list[Entry]:
+        """Read page after page: one answer holds so many messages and so many bytes."""
+        found: list[Entry] = []
+        while True:
+            page = await self._mesh.range(stream, subject, first, limit=_PAGE)
+            found += page
+            if len(page) < _PAGE and sum(len(entry.data) for entry in page) < _LIGHT:
+                return found
+            first = page[-1].seq + 1
 
 
 def _recorded(entry: Entry) -> Recorded:

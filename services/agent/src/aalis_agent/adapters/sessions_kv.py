@@ -46,7 +46,9 @@ class MeshPersonas:
         self._mesh = mesh
         self._registry = registry
 
-    async def prompt(self, config: SessionConfig, incoming: IncomingMessage) -> PersonaPrompt | None:
+    async def prompt(
+        self, config: SessionConfig, incoming: IncomingMessage
+    ) -> PersonaPrompt | None:
         """Return the persona's texts for this turn."""
         if not self._registry.capable(PERSONA):
             return None

@@ -9,12 +9,15 @@ from aalis_agent.ports import Unavailable
 from aalis_contracts import subjects
 from aalis_contracts.errors import Fault
 from aalis_contracts.tools import ToolCallRequest, ToolCancel, ToolResult, error_result
-from aalis_sdk.mesh import Absent, Remote, TooLarge
+from aalis_sdk.logs import Log
+from aalis_sdk.mesh import UNREACHABLE, Absent, Remote, TooLarge
 
 if TYPE_CHECKING:
     from aalis_contracts.registry import ToolEntry
     from aalis_sdk.mesh import Mesh
     from aalis_sdk.registry import Registry
+
+log = Log(__name__)
 
 SLICE_SECONDS = 3.0
 """After this long without an answer the same call is asked for again: if its host has died, another
@@ -52,4 +55,7 @@ class MeshTools:
 
     async def cancel(self, name: str, key: str, reason: str) -> None:
         """Tell the hosts that nobody waits for this call any more."""
-        await self._mesh.publish(subjects.tool_cancel(name), ToolCancel(key=key, reason=reason))
+        try:
+            await self._mesh.publish(subjects.tool_cancel(name), ToolCancel(key=key, reason=reason))
+        except UNREACHABLE as error:
+            log.debug("a cancel is lost", tool=name, reason=repr(error))
