@@ -357,3 +357,24 @@ def test_a_dead_letter_of_a_long_subject_has_a_legal_one(source: str) -> None:
 def test_keys_of_the_registry_are_legal_and_name_their_entry(key: str, expected: str) -> None:
     assert key == expected
     assert re.fullmatch(r"[-/_=.a-zA-Z0-9]+", key)
+
+
+@pytest.mark.parametrize(
+    ("stored", "ingest", "template"),
+    [
+        ("inbound.07.message.cli.a%2Eb", "inbound.message.cli.a%2Eb", subjects.INBOUND),
+        ("inbound.message.cli.s", "inbound.message.cli.s", subjects.INBOUND),
+        ("agent.inbox.s.user", "agent.inbox.s.user", subjects.INBOX),
+        ("agent.turn.after.s", "agent.turn.after.s", subjects.TURN_AFTER),
+    ],
+)
+def test_a_stored_message_is_sent_again_where_it_came_in(
+    stored: str, ingest: str, template: str
+) -> None:
+    assert subjects.ingest(stored) == (ingest, template)
+
+
+@pytest.mark.parametrize("stored", ["tool.call.x", "inbound", "inbound.07", "", "x.>"])
+def test_a_subject_of_no_stream_is_sent_nowhere(stored: str) -> None:
+    with pytest.raises(ValueError, match="no stream"):
+        subjects.ingest(stored)

@@ -336,6 +336,25 @@ def dead(source: str) -> Subject:
     return Subject(f"dead.{source[:_MAX_DEAD_SOURCE].rstrip('.')}", DEAD)
 
 
+def ingest(stored: str) -> Subject:
+    """Return where a message that a stream keeps under `stored` is published to get there.
+
+    The two differ where the stream transforms its subjects: INBOUND adds the partition. Raises
+    ValueError for a subject of no stream.
+    """
+    head, partition, rest = (stored.split(".", 2) + ["", ""])[:3]
+    name = f"{head}.{rest}" if head == "inbound" and partition.isdigit() else stored
+    for route in ROUTES:
+        if (
+            route.kind == "stream"
+            and route.template != PARTITIONED
+            and overlap(name, route.pattern)
+        ):
+            return Subject(name, route.template)
+    message = f"{stored} belongs to no stream"
+    raise ValueError(message)
+
+
 def tool_call(name: str) -> Subject:
     """Return where a tool is called; names match CON-33, so they are tokens already."""
     return Subject(f"tool.call.{token(name)}", TOOL_CALL)
