@@ -106,6 +106,23 @@ def _parser() -> argparse.ArgumentParser:
     topology.add_argument(
         "--wait", type=float, default=0.0, metavar="S", help="seconds to wait for the server"
     )
+
+    doctor = command("doctor", "look at everything and say what to do", _doctor)
+    doctor.add_argument("--nats", metavar="URL", help="the stack at this NATS server")
+    doctor.add_argument("--json", action="store_true", help="print the findings as one object")
+
+    dead = command("dead", "messages that could not be handled, and why", _dead)
+    dead.add_argument("action", choices=("list", "show", "retry"))
+    dead.add_argument("numbers", nargs="*", type=int, metavar="NUMBER", help="as listed")
+    dead.add_argument("--nats", metavar="URL", help="the stack at this NATS server")
+
+    conform = command("conform", "check a vector file against the agent's pure parts", _conform)
+    conform.add_argument("kind", metavar="KIND", help="what the lines are about")
+    conform.add_argument("file", metavar="FILE", type=Path, help="one JSON object a line")
+
+    bench = command("bench", "run a measuring script of benchmarks/", _bench)
+    bench.add_argument("name", metavar="NAME")
+    bench.add_argument("arguments", nargs=argparse.REMAINDER, metavar="…", help="passed on to it")
     return parser
 
 
@@ -167,3 +184,27 @@ def _topology(options: argparse.Namespace) -> int:
     if options.action == "verify":
         return provision.verify(_place(options), options.nats)
     return provision.apply(_place(options), options.nats, options.replicas, options.wait)
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from aalis_cli.doctor import doctor
+
+    return doctor(_place(options), options.nats, as_json=options.json)
+
+
+def _dead(options: argparse.Namespace) -> int:
+    from aalis_cli.dead import dead
+
+    return dead(_place(options), options.nats, options.action, options.numbers)
+
+
+def _conform(options: argparse.Namespace) -> int:
+    from aalis_cli.conform import conform
+
+    return conform(options.kind, options.file)
+
+
+def _bench(options: argparse.Namespace) -> int:
+    from aalis_cli.bench import bench
+
+    return bench(options.name, options.arguments)
