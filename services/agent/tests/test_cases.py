@@ -34,7 +34,7 @@ RENAMED: Final = {
 Case = Mapping[str, Any]
 
 
-def expanded(value: Any) -> Any:  # noqa: ANN401 - any JSON
+def expanded(value: Any) -> Any:
     """Write out the shorthand of the cases file: $repeat, $concat and replace."""
     if isinstance(value, list):
         return [expanded(item) for item in cast("list[Any]", value)]

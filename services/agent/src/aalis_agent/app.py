@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -21,7 +22,9 @@ from aalis_agent.commands import agent_commands
 from aalis_agent.debts import Debts
 from aalis_agent.endings import Endings
 from aalis_agent.intake import Intake
-from aalis_agent.parts import Options, Parts
+from aalis_agent.options import Options
+from aalis_agent.parts import Parts
+from aalis_agent.resolution import doubts
 from aalis_agent.settings import AgentSettings
 from aalis_agent.snapshot import snapshot
 from aalis_agent.usage import UsageLog
@@ -30,13 +33,14 @@ from aalis_contracts.catalogue import Catalogue
 from aalis_contracts.errors import Fault
 from aalis_contracts.events import AgentAbort, TokenRequest
 from aalis_contracts.rpc import AbortedLanes, Models, ModelsList, SessionAbort
-from aalis_llm.scripted import ScriptedProvider
+from aalis_llm.config import settings_from
+from aalis_llm.env import InvalidSetting
+from aalis_llm.providers import Providers, build_providers
 from aalis_sdk.delivery import Policy, Puller
 from aalis_sdk.logs import Log
 from aalis_sdk.mesh import Absent
-from aalis_sdk.service import run
+from aalis_sdk.service import StartFailed, run
 from aalis_sdk.sessions import Sessions
-from aalis_sdk.settings import SettingsError
 from aalis_sdk.topology import AGENT_CONSUMER, AGENT_INBOX
 
 if TYPE_CHECKING:
@@ -48,18 +52,21 @@ if TYPE_CHECKING:
 
 log = Log(__name__)
 _DEBT_SECONDS = 2.0
+_MODELS_SECONDS = 30.0
 
 
 class Agent:
     """The agent service: the mailbox consumer, and what it answers beside it."""
 
-    def __init__(self, settings: AgentSettings, mesh: Mesh, registry: Registry) -> None:
+    def __init__(
+        self, settings: AgentSettings, providers: Providers, mesh: Mesh, registry: Registry
+    ) -> None:
         self.capabilities = ["agent"]
         self._settings = settings
         self._mesh = mesh
         self._registry = registry
         self._texts = Catalogue(settings.locale)
-        self._models = LlmModels([ScriptedProvider()], self._texts)
+        self._models = LlmModels(providers, self._texts)
         self._sessions = Sessions(mesh, _now)
         self._counters = _CachedCounters(Counters(settings.token_counter))
         self._parts = self._assemble()
@@ -80,7 +87,7 @@ class Agent:
             policy=Policy(max_failures=3 * settings.max_deliver),
         )
         self._offers: list[Offer] = []
-        self._paying: asyncio.Task[None] | None = None
+        self._chores: list[asyncio.Task[None]] = []
 
     def _assemble(self) -> Parts:
         mesh, registry, settings = self._mesh, self._registry, self._settings
@@ -118,7 +125,10 @@ class Agent:
     async def start(self) -> None:
         """Load the models, answer requests, then take deliveries."""
         await self._models.load()
-        for entry in self._models.entries():
+        entries = self._models.entries()
+        for line in doubts(self._parts.options, entries):
+            log.warning(line)
+        for entry in entries:
             await self._counters.counter_for(entry.id)
         mesh = self._mesh
         self._offers = [
@@ -129,18 +139,22 @@ class Agent:
         ]
         await self._commands.attach(mesh, self._registry)
         await self._puller.start()
-        self._paying = asyncio.create_task(self._pay_debts())
+        self._chores = [
+            asyncio.create_task(self._pay_debts()),
+            asyncio.create_task(self._find_missing_models()),
+        ]
 
     async def stop(self) -> None:
         """Stop taking; hand running turns back at a step boundary, within the grace period."""
         self._intake.leave()
-        if self._paying is not None:
-            self._paying.cancel()
-            await asyncio.gather(self._paying, return_exceptions=True)
+        for chore in self._chores:
+            chore.cancel()
+        await asyncio.gather(*self._chores, return_exceptions=True)
         await self._puller.drain(self._settings.grace_seconds * 0.8)
         await self._commands.detach()
         for offer in self._offers:
             await offer.withdraw()
+        await self._models.close()
 
     def problems(self) -> list[str]:
         """Say why the agent is not ready."""
@@ -174,6 +188,12 @@ class Agent:
             return
         if usage is not None:
             await self._parts.outbound.usage(usage)
+
+    async def _find_missing_models(self) -> None:
+        """Ask again while a provider has not said what it offers (SPEC AG-10, LLM-3)."""
+        while self._models.failed():
+            await asyncio.sleep(_MODELS_SECONDS)
+            await self._models.load()
 
     async def _pay_debts(self) -> None:
         while True:
@@ -219,7 +239,7 @@ def _zone(name: str) -> tzinfo:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError):
         message = f"AALIS_TZ={name!r}: not an IANA time zone, such as UTC or Asia/Shanghai"
-        raise SettingsError(message) from None
+        raise StartFailed(message) from None
 
 
 def _now() -> int:
@@ -227,7 +247,11 @@ def _now() -> int:
 
 
 async def _build(settings: AgentSettings, mesh: Mesh, registry: Registry) -> Agent:
-    return Agent(settings, mesh, registry)
+    try:
+        providers = build_providers(settings_from(os.environ))
+    except InvalidSetting as error:
+        raise StartFailed(str(error)) from None
+    return Agent(settings, providers, mesh, registry)
 
 
 def main() -> None:

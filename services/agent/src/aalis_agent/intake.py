@@ -24,9 +24,12 @@ from aalis_sdk.delivery import Delivery, Leave, Reject, Retry
 if TYPE_CHECKING:
     from aalis_agent.debts import Debts
     from aalis_agent.parts import Parts
+    from aalis_agent.steps import Turn
     from aalis_contracts.events import AgentAbort
 
 AGENT = "aalis"
+GIVEN_UP = "given up"
+"""How the error of a turn begins whose input goes to DEAD."""
 
 
 @dataclass(slots=True)
@@ -93,7 +96,7 @@ class Intake:
         )
         if isinstance(taken, Covered):
             if taken.finished is not None:
-                await self._parts.endings.complete(taken.finished)
+                await self._complete(taken.finished)
             return
         if taken.turn.preempts is not None and not taken.turn.resumed:
             # Tell the old owner to stop at once instead of at its next append (SPEC AG-11).
@@ -156,6 +159,13 @@ class Intake:
             if self._running.get(key) is running:
                 del self._running[key]
 
+    async def _complete(self, turn: Turn) -> None:
+        """Do what is due after the last fact of a turn, in case its owner died before it could."""
+        await self._parts.endings.complete(turn)
+        error = turn.ended.error if turn.ended is not None else None
+        if error is not None and error.startswith(GIVEN_UP):
+            raise Reject(error, turn.turn_id)
+
     async def _traced(self, runner: TurnRunner, lane: Lane) -> None:
         turn = lane.turn
         attributes = {
@@ -190,9 +200,9 @@ class Intake:
     async def _give_up(self, lane: Lane) -> None:
         """End a turn that failed too often: the person is told once, the input is kept (AG-67)."""
         texts, endings = self._parts.texts, self._parts.endings
-        why = f"given up after {self._max_deliver} deliveries"
+        why = f"{GIVEN_UP} after {self._max_deliver} deliveries"
         if lane.forgotten:
-            why = "given up: the journal does not hold the beginning of its turn any more"
+            why = f"{GIVEN_UP}: the journal does not hold the beginning of its turn any more"
         text = f"{texts.text('errorAnswer')} {texts.text('turnGaveUp')}"
         try:
             if lane.turn.preempts is not None and not lane.turn.settled:
@@ -201,8 +211,7 @@ class Intake:
         except Lost:
             await self._lost(lane)
             return
-        await endings.complete(lane.turn)
-        raise Reject(why, lane.turn.turn_id)
+        await self._complete(lane.turn)
 
 
 def _input_of(turn_id: str | None) -> int:

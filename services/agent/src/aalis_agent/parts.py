@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
     from aalis_agent.endings import Endings
+    from aalis_agent.options import Options
     from aalis_agent.ports import (
         Contributors,
         Interceptors,
@@ -25,20 +26,6 @@ if TYPE_CHECKING:
     from aalis_agent.usage import UsageLog
     from aalis_contracts.catalogue import Catalogue
     from aalis_sdk.logs import Log
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The agent's settings as a turn needs them (SPEC §2.1)."""
-
-    default_llm: str | None = None
-    system_prompt: str = ""
-    memory_token_budget: int = 4096
-    history_limit: int = 50
-    max_tool_iterations: int = 30
-    prompt_build_timeout: float = 10.0
-    tool_result_max_ratio: float = 0.15
-    trim_threshold_ratio: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

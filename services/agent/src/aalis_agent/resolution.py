@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from aalis_agent.budgets import plan_budgets
+from aalis_agent.options import Options
 from aalis_contracts.catalogue import Catalogue
 from aalis_contracts.messages import ModelRef
 from aalis_contracts.models import ModelEntry
@@ -41,6 +43,31 @@ def resolve(
             return found if found is not None else Unresolved(unknown(context_id, chat, texts))
     preferred = _named(default, chat) if default else None
     return preferred if preferred is not None else chat[0]
+
+
+def doubts(options: Options, entries: Sequence[ModelEntry]) -> list[str]:
+    """Return what is doubtful about the settings and these models, a line each, for the log.
+
+    An unknown default gives way (SPEC AG-1); an answer longer than half of its window is clamped
+    (TRIM-1). Both work, and neither is what somebody wanted.
+    """
+    lines: list[str] = []
+    default = options.default_llm
+    if default and all(entry.context_id != default or not entry.can("chat") for entry in entries):
+        lines.append(f"AALIS_DEFAULT_LLM={default} is not offered; the first chat model serves")
+    for entry in entries:
+        budgets = plan_budgets(
+            entry.context_length,
+            entry.max_output_tokens,
+            threshold_ratio=options.trim_threshold_ratio,
+            memory_budget=options.memory_token_budget,
+        )
+        if budgets.clamped:
+            lines.append(
+                f"{entry.context_id} wants answers of {entry.max_output_tokens} tokens in a window "
+                f"of {entry.context_length}; {budgets.max_tokens} are reserved"
+            )
+    return lines
 
 
 def unknown(wanted: str, entries: Sequence[ModelEntry], texts: Catalogue) -> str:

@@ -91,13 +91,9 @@ async def run_calls(parts: Parts, lane: Lane, bench: Bench, one: Round) -> None:
         for each in ready
         if each.index not in one.started
     ]
+    await together(_tell(parts, lane, one, each) for each in answered)
     await lane.append(*(_finished(parts, lane, one, each) for each in answered), *fresh)
-    await together(
-        [
-            *(_tell(parts, lane, one, each) for each in answered),
-            *(_execute(parts, lane, bench, one, each) for each in ready),
-        ]
-    )
+    await together(_execute(parts, lane, bench, one, each) for each in ready)
 
 
 async def _prepare(

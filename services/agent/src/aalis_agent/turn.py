@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from aalis_agent.parts import Parts
     from aalis_contracts.journal import InputPrepared
 
-MOST_HANDED_ON = 3
+MOST_HANDED_ON = 2
 """How often a turn is handed on in search of a replica that knows its model."""
 
 

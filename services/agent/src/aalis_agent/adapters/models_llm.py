@@ -7,53 +7,53 @@ import random
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
+from aalis_llm.errors import ModelError
 from aalis_llm.retry import Attempt, stream_with_retries
 from aalis_llm.shape import shape
 from aalis_sdk.logs import Log
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
+    from collections.abc import AsyncGenerator
 
     from aalis_contracts.catalogue import Catalogue
     from aalis_contracts.models import ChatChunk, ChatRequest, ModelEntry
-    from aalis_llm.port import ModelProvider
+    from aalis_llm.providers import Providers
 
 log = Log(__name__)
 
 
 class LlmModels:
-    """The models port on model providers."""
+    """The models port on the configured providers."""
 
-    def __init__(self, providers: Sequence[ModelProvider], texts: Catalogue) -> None:
+    def __init__(self, providers: Providers, texts: Catalogue) -> None:
         self._texts = texts
-        self._providers = {provider.provider_id: provider for provider in providers}
+        self._providers = providers
         self._entries: list[ModelEntry] = []
-        self._failed: list[str] = []
 
     async def load(self) -> None:
-        """Learn which models there are, in the order of the providers."""
-        entries: list[ModelEntry] = []
-        failed: list[str] = []
-        for provider in self._providers.values():
-            found = await provider.entries()
-            entries += sorted(found, key=lambda entry: entry.id)
-            if not found:
-                failed.append(provider.provider_id)
-        self._entries, self._failed = entries, failed
+        """Ask the providers which models there are; one that does not answer keeps what it had."""
+        await self._providers.refresh()
+        self._entries = await self._providers.entries()
+
+    async def close(self) -> None:
+        """Give back connections."""
+        await self._providers.close()
 
     def entries(self) -> list[ModelEntry]:
         """Return the models as `/model` lists them."""
         return self._entries
 
     def failed(self) -> list[str]:
-        """Return the providers without a model."""
-        return self._failed
+        """Return the provider instances that cannot serve, by name only."""
+        return sorted(self._providers.problems)
 
     async def stream(
         self, entry: ModelEntry, request: ChatRequest
     ) -> AsyncGenerator[Attempt | ChatChunk]:
         """Ask one question, again where that may help."""
-        provider = self._providers[entry.provider_id]
+        model = await self._providers.resolve(entry.context_id)
+        if model is None:
+            raise ModelError("notFound", f"{entry.context_id} is not offered any more")
         shaped = shape(
             request.messages,
             entry.profile,
@@ -65,7 +65,7 @@ class LlmModels:
         if shaped.repairs:
             log.warning("the list needed repair before the call", repairs=dict(shaped.repairs))
         asked = stream_with_retries(
-            provider,
+            model.provider,
             entry.id,
             request.model_copy(update={"messages": shaped.messages}),
             sleep=asyncio.sleep,
