@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from .conftest import Stack
 
+pytestmark = pytest.mark.timeout(180)
+
 GOOD = {"content": "hello", "sessionId": "s", "platform": "cli"}
 
 

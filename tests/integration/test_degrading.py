@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from .conftest import Stack
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(240)
 
 
 def _about(stack: Stack, service: str, word: str) -> list[str]:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from .conftest import Stack
 
+pytestmark = pytest.mark.timeout(180)
+
 
 
 @pytest.fixture
