@@ -170,7 +170,7 @@ def test_a_command_that_goes_takes_its_aliases_along() -> None:
     assert find("/clear", "/", left) is None
 
 
-def command(*, args: list[CommandArg] | None = None, **options: CommandOption) -> CommandEntry:
+def command(args: list[CommandArg] | None = None, /, **options: CommandOption) -> CommandEntry:
     return CommandEntry(
         path="do",
         plugin="p",
@@ -188,7 +188,7 @@ def read(entry_: CommandEntry, line: str) -> Arguments | Problem:
     return parse(entry_, words(line))
 
 
-GIVEN = [
+GIVEN: list[tuple[dict[str, CommandOption], str, dict[str, object]]] = [
     ({"v": option()}, "--v", {"v": True}),
     ({"v": option(short="v")}, "-v", {"v": True}),
     ({"v": option()}, "--no-v", {"v": False}),
@@ -245,7 +245,7 @@ def argument(name: str, kind: str = "string", *, required: bool = False) -> Comm
     ],
 )
 def test_arguments_are_read(args: list[CommandArg], line: str, expected: dict[str, object]) -> None:
-    found = read(command(args=args), line)
+    found = read(command(args), line)
 
     assert isinstance(found, Arguments)
     assert found.args == expected
@@ -274,8 +274,8 @@ WRONG = [
     ),
     (command(v=option("string[]", choices=["a"])), "--v a,c", "problemNotAChoice", None),
     (command(v=option("string", required=True)), "", "problemMissingOption", {"option": "--v"}),
-    (command(args=[argument("a", required=True)]), "", "problemMissingArgument", {"name": "a"}),
-    (command(args=[argument("a", "number")]), "x", "problemNotANumber", None),
+    (command([argument("a", required=True)]), "", "problemMissingArgument", {"name": "a"}),
+    (command([argument("a", "number")]), "x", "problemNotANumber", None),
 ]
 
 
@@ -295,7 +295,7 @@ def test_what_is_wrong_is_named(
 @given(st.lists(st.builds(Word, st.text(min_size=1), st.booleans())))
 def test_any_words_are_arguments_or_a_problem(typed: list[Word]) -> None:
     every = command(
-        args=[argument("a", "number"), argument("b", "text")],
+        [argument("a", "number"), argument("b", "text")],
         f=option(short="f"),
         n=option("number", short="n", valueRequired=False),
         s=option("string[]", short="s", choices=["a", "b"]),
@@ -313,7 +313,7 @@ def test_any_text_is_a_command_or_chat(text: str, prefix: str) -> None:
 
 def test_usage_shows_how_to_type_a_command() -> None:
     typed = command(
-        args=[argument("who", required=True), argument("why", "text")],
+        [argument("who", required=True), argument("why", "text")],
         v=option("string", short="v", required=True),
         n=option("number", valueRequired=False),
         f=option(short="f"),

@@ -119,8 +119,9 @@ async def test_what_is_typed_wrong_is_answered_with_usage(rig: Rig, echo: Echo) 
 @pytest.mark.parametrize(
     ("line", "named"), [("/echo.fails", "执行失败"), ("/gone", "没有运行"), ("/slow", "结果未知")]
 )
+@pytest.mark.usefixtures("echo")
 async def test_a_command_that_does_not_work_is_answered_in_one_line(
-    rig: Rig, echo: Echo, line: str, named: str
+    rig: Rig, line: str, named: str
 ) -> None:
     await rig.announce(subjects.command_key("gone"), CommandEntry(path="gone", plugin="x"))
     slow = CommandEntry(path="slow", plugin="x", timeout_ms=50)
@@ -142,7 +143,8 @@ async def test_no_text_is_no_answer(rig: Rig, echo: Echo) -> None:
     assert len(echo.runs) == 2
 
 
-async def test_a_level_is_needed_for_what_is_sensitive(rig: Rig, echo: Echo) -> None:
+@pytest.mark.usefixtures("echo")
+async def test_a_level_is_needed_for_what_is_sensitive(rig: Rig) -> None:
     await authority(rig, {"levels": {"chat:trusted": 1}, "owners": ["chat:boss"]})
 
     for user in ("anyone", "trusted", "boss"):
@@ -160,14 +162,16 @@ async def test_a_declaration_further_down_cannot_loosen(rig: Rig, echo: Echo) ->
     assert echo.runs == []
 
 
-async def test_the_actor_decides_over_the_person_of_the_platform(rig: Rig, echo: Echo) -> None:
+@pytest.mark.usefixtures("echo")
+async def test_the_actor_decides_over_the_person_of_the_platform(rig: Rig) -> None:
     console = {"platform": "cli", "userId": "console"}
     await rig.publish(said("/echo.risky", actor=console))
 
     assert await answers(rig) == ["ran echo.risky"]
 
 
-async def test_what_the_operator_switched_off_runs_for_nobody(rig: Rig, echo: Echo) -> None:
+@pytest.mark.usefixtures("echo")
+async def test_what_the_operator_switched_off_runs_for_nobody(rig: Rig) -> None:
     await authority(rig, {"denied": ["echo"], "owners": ["chat:u"]})
 
     await rig.publish(said("/echo.risky"))
@@ -222,7 +226,8 @@ async def test_help_works_with_an_empty_registry(rig: Rig) -> None:
     assert "/status" in (await answers(rig))[0]
 
 
-async def test_a_mention_of_the_bot_before_a_command_does_not_matter(rig: Rig, echo: Echo) -> None:
+@pytest.mark.usefixtures("echo")
+async def test_a_mention_of_the_bot_before_a_command_does_not_matter(rig: Rig) -> None:
     await rig.publish(said('<at self id="b">Bot</at> /echo hi', session_type="group"))
 
     assert await answers(rig) == ["ran echo hi"]

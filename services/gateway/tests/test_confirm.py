@@ -100,7 +100,8 @@ async def test_an_answer_that_is_delivered_twice_runs_once(rig: Rig, danger: Dan
     assert await rig.mesh.range("AGENT_INBOX", "agent.inbox.>", 1) == []
 
 
-async def test_the_next_question_follows_the_first(rig: Rig, danger: Danger) -> None:
+@pytest.mark.usefixtures("danger")
+async def test_the_next_question_follows_the_first(rig: Rig) -> None:
     first, *_ = await say(rig, "/wipe", expect=1)
     asked = asyncio.create_task(ask(rig, "t.1.0.0", prompt="really?"))
     await waiting(rig, 2)
@@ -191,7 +192,8 @@ async def test_an_aborted_turn_takes_its_question_back(rig: Rig) -> None:
     assert [message.content for message in await rig.inputs()] == ["Y"]
 
 
-async def test_a_gateway_that_starts_later_takes_the_answer(rig: Rig, danger: Danger) -> None:
+@pytest.mark.usefixtures("danger")
+async def test_a_gateway_that_starts_later_takes_the_answer(rig: Rig) -> None:
     await say(rig, "/wipe", expect=1)
     for gateway, mesh, _ in rig.gateways:
         await gateway.stop()

@@ -8,6 +8,7 @@ product touches either library, save the modules that import-linter names.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -158,7 +159,8 @@ class Mesh:
         except UNREACHABLE as error:
             log.debug("closed without the server", reason=repr(error))
         if self._client is not None and not self._client.is_closed:
-            await self._client.close()
+            with contextlib.suppress(*UNREACHABLE):
+                await self._client.close()
 
     # publish -----------------------------------------------------------------------------
 
@@ -276,7 +278,7 @@ class Mesh:
 
     async def range(self, stream: str, subject: str, first: int, limit: int = 1000) -> list[Entry]:
         """Return up to `limit` messages of `subject` from sequence `first` on, in order."""
-        query = {"seq": first, "next_by_subj": subject, "batch": limit}
+        query: dict[str, object] = {"seq": first, "next_by_subj": subject, "batch": limit}
         return await self._batch(stream, query)
 
     async def since(
@@ -286,7 +288,7 @@ class Mesh:
         seconds, milliseconds = divmod(max(0, time_ms), 1000)
         stamp = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
         start = f"{stamp}.{milliseconds:03d}Z"
-        query = {"start_time": start, "next_by_subj": subject, "batch": limit}
+        query: dict[str, object] = {"start_time": start, "next_by_subj": subject, "batch": limit}
         return await self._batch(stream, query)
 
     async def lasts(self, stream: str, patterns: list[str]) -> list[Entry]:

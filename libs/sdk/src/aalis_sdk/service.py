@@ -234,8 +234,10 @@ class _Process:
                     await bucket.put(key, entry, TTL_SECONDS)
                 await asyncio.sleep(REFRESH_SECONDS)
         finally:
-            with contextlib.suppress(Fault, Absent, nats.errors.Error):
-                await bucket.delete(key)
+            # Without a server the entry expires by itself; leaving does not wait for one.
+            if self._mesh.connected:
+                with contextlib.suppress(Fault, Absent, nats.errors.Error):
+                    await bucket.delete(key)
 
     async def _leave(self) -> None:
         log.info("leaving")

@@ -14,8 +14,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-import nats.errors
-
 from aalis_contracts import subjects
 from aalis_contracts.contract import InvalidBody
 from aalis_contracts.errors import Fault, InvalidRequest
@@ -320,7 +318,7 @@ class Confirm:
         try:
             for record in await self._bucket.all(f"{_PREFIX}*"):
                 await self._heard(record.key, record.value)
-        except (Fault, Absent, nats.errors.Error) as error:
+        except (Fault, Absent) as error:
             log.warning("open questions not read", reason=str(error))
 
 
