@@ -29,8 +29,8 @@ from aalis_sdk.embedded import Server, start_nats
 from aalis_sdk.mesh import Entry, Mesh
 from aalis_sdk.registry import Registry
 
-PATIENCE = 30.0
-"""Seconds after which a test says that something did not happen; nothing is ever this slow."""
+PATIENCE = 150.0
+"""Seconds after which a test says that something did not happen; on a busy machine little is fast."""
 
 
 @dataclass
