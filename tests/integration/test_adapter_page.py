@@ -12,8 +12,7 @@ import pytest
 
 if TYPE_CHECKING:
     from aalis_sdk.testing.servers import NatsServer
-
-    from .conftest import Stack
+    from aalis_sdk.testing.stack import Stack
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
     from aalis_sdk.mesh import Mesh
     from aalis_sdk.testing.person import Person
-
-    from .conftest import Stack
+    from aalis_sdk.testing.stack import Stack
 
 pytestmark = pytest.mark.timeout(180)
 

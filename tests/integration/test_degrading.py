@@ -11,8 +11,7 @@ if TYPE_CHECKING:
 
     from aalis_sdk.testing.person import Person
     from aalis_sdk.testing.servers import NatsServer, ValkeyServer
-
-    from .conftest import Stack
+    from aalis_sdk.testing.stack import Stack
 
 pytestmark = pytest.mark.timeout(240)
 

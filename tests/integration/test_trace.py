@@ -14,11 +14,9 @@ if TYPE_CHECKING:
 
     from aalis_sdk.testing.otlp import OtlpReceiver, ReceivedSpan
     from aalis_sdk.testing.person import Person
-
-    from .conftest import Stack
+    from aalis_sdk.testing.stack import Stack
 
 pytestmark = pytest.mark.timeout(180)
-
 
 
 @pytest.fixture
