@@ -55,7 +55,7 @@ class OpenAIProvider:
         if entry is None:
             raise ModelError("notFound", f"there is no model {entry_id}", status=404)
         body = request_body(request, entry, self._settings)
-        answer, frames = OpenAIStream(self.provider_id, entry_id), Frames()
+        answer, frames = self._answer(entry_id), Frames()
         watch = Watch(entry.context_id, self._settings.patience)
         headers = call_headers(request)
 
@@ -75,6 +75,10 @@ class OpenAIProvider:
     async def close(self) -> None:
         """Give back connections."""
         await self._client.close()
+
+    def _answer(self, model: str) -> OpenAIStream:
+        leaks = self._settings.profile == "deepseek"
+        return OpenAIStream(self.provider_id, model, recovers_leaks=leaks)
 
     async def _list(self, page: str | None) -> httpx2.Response:
         del page  # this API lists everything at once

@@ -6,16 +6,19 @@ Pure. A whole, unstreamed answer is one frame with a `message`, and is read by t
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator
 from typing import Final, cast
 
-from aalis_contracts.messages import flatten_content
+from aalis_contracts.messages import ToolCall, flatten_content
 from aalis_contracts.models import ChatChunk, FinishReason, Usage
 from aalis_contracts.text import JsonObject
 from aalis_llm.assembly import CallAssembly
 from aalis_llm.classify import failure
 from aalis_llm.errors import ModelError
+from aalis_llm.leaked import LeakFilter
 
+_log: Final = logging.getLogger(__name__)
 _FINISH: Final[dict[str, FinishReason]] = {
     "stop": "stop",
     "tool_calls": "tool_calls",
@@ -33,9 +36,13 @@ _REASONING_KEYS: Final = ("reasoning_content", "reasoning")
 
 
 class OpenAIStream:
-    """One answer while it arrives."""
+    """One answer while it arrives.
 
-    def __init__(self, provider_id: str, model: str) -> None:
+    `recovers_leaks` is for profile deepseek: calls that leaked into the text count (SPEC TXT-2).
+    """
+
+    def __init__(self, provider_id: str, model: str, *, recovers_leaks: bool = False) -> None:
+        self._leaks = LeakFilter() if recovers_leaks else None
         self._writer: JsonObject = {"provider": provider_id, "model": model}
         self._calls = CallAssembly()
         self._finish: str | None = None
@@ -76,14 +83,27 @@ class OpenAIStream:
         if self._finish is None and not terminated:
             raise ModelError("cut", "the stream ended before the answer did")
         calls = self._calls.calls()
+        left = self._leaks.close() if self._leaks is not None else ""
+        calls += self._leaked(calls)
         has_extra = any(call.model_extra or call.function.model_extra for call in calls)
         return ChatChunk(
+            content_delta=left or None,
             done=True,
             tool_calls=calls or None,
             provider_data=dict(self._writer) if has_extra else None,
             finish_reason=_finish_reason(self._finish, calls=bool(calls)),
             usage=self._usage,
         )
+
+    def _leaked(self, calls: list[ToolCall]) -> list[ToolCall]:
+        """Return the calls that leaked into the text and were not made besides."""
+        if self._leaks is None:
+            return []
+        if self._leaks.removed:
+            _log.warning("%d leaked tool markers removed from a model's text", self._leaks.removed)
+        made = {(call.function.name, call.function.arguments) for call in calls}
+        leaked = self._leaks.calls
+        return [c for c in leaked if (c.function.name, c.function.arguments) not in made]
 
     def _delta(self, delta: JsonObject) -> Iterator[ChatChunk]:
         reasoning = next(
@@ -93,6 +113,8 @@ class OpenAIStream:
             yield ChatChunk(reasoning_delta=reasoning)
         for key in ("content", "refusal"):
             text, _ = flatten_content(delta.get(key))
+            if self._leaks is not None:
+                text = self._leaks.feed(text or "")
             if text:
                 yield ChatChunk(content_delta=text)
         for fragment in _fragments(delta):
