@@ -27,6 +27,8 @@ BREACHES = [
         "services/prompt-budget/src/aalis_prompt_budget/app.py",
         "import aalis_llm",
     ),
+    ("llm-pure-modules", "libs/llm/src/aalis_llm/shape.py", "import asyncio"),
+    ("llm-pure-modules", "libs/llm/src/aalis_llm/script_rules.py", "import random"),
     ("one-importer-anthropic", "services/agent/src/aalis_agent/planted.py", "import anthropic"),
     ("one-importer-anthropic", "libs/llm/src/aalis_llm/openai.py", "import anthropic"),
     ("one-importer-openai", "services/memory/src/aalis_memory/planted.py", "import openai.types"),

@@ -6,7 +6,6 @@ Pure. A whole, unstreamed answer is one frame with a `message`, and is read by t
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Iterator
 from typing import Final, cast
 
@@ -18,7 +17,6 @@ from aalis_llm.classify import failure
 from aalis_llm.errors import ModelError
 from aalis_llm.leaked import LeakFilter
 
-_log: Final = logging.getLogger(__name__)
 _FINISH: Final[dict[str, FinishReason]] = {
     "stop": "stop",
     "tool_calls": "tool_calls",
@@ -48,6 +46,11 @@ class OpenAIStream:
         self._finish: str | None = None
         self._usage: Usage | None = None
         self._choices = False
+
+    @property
+    def leaked_markers(self) -> int:
+        """How many leaked markers were removed from the text."""
+        return self._leaks.removed if self._leaks is not None else 0
 
     def add(self, frame: JsonObject) -> Iterator[ChatChunk]:
         """Take one frame; yield what readers may see of it."""
@@ -99,8 +102,6 @@ class OpenAIStream:
         """Return the calls that leaked into the text and were not made besides."""
         if self._leaks is None:
             return []
-        if self._leaks.removed:
-            _log.warning("%d leaked tool markers removed from a model's text", self._leaks.removed)
         made = {(call.function.name, call.function.arguments) for call in calls}
         leaked = self._leaks.calls
         return [c for c in leaked if (c.function.name, c.function.arguments) not in made]
