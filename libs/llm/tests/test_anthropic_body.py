@@ -281,6 +281,11 @@ def test_arguments_that_are_no_object_become_an_empty_one() -> None:
     assert sent["messages"][1]["content"][0]["input"] == {}
 
 
+def test_an_open_turn_is_found_without_a_user_message_too() -> None:
+    assert "thinking" not in body(said(None, CALL), result("r"), think=True, maxTokens=4000)
+    assert "thinking" in body(said("a"), think=True, maxTokens=4000)
+
+
 def test_a_list_of_injected_texts_alone_has_no_history() -> None:
     assert marked(body(system("p"), user("[系统提示]\nx", "x"))) == ["p"]
     assert marked(body(user("[系统提示]\nx", "x"))) == []

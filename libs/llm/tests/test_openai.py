@@ -51,6 +51,7 @@ Connect = Callable[..., OpenAIProvider]
     [
         [SSE, TEXT, STOP, b"data: [DONE]\n\n"],
         [SSE, TEXT + STOP],
+        [SSE, TEXT, STOP.rstrip()],
         [SSE, *(TEXT[at : at + 1] for at in range(len(TEXT))), STOP],
         [SSE, b": warming up\n\n", TEXT, b"data: {broken\n\n", STOP],
         [SSE, TEXT.replace(b"\n", b"\r\n"), STOP.replace(b"data: ", b"data:")],
