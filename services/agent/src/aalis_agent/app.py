@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -30,7 +31,9 @@ from aalis_contracts.catalogue import Catalogue
 from aalis_contracts.errors import Fault
 from aalis_contracts.events import AgentAbort, TokenRequest
 from aalis_contracts.rpc import AbortedLanes, Models, ModelsList, SessionAbort
-from aalis_llm.scripted import ScriptedProvider
+from aalis_llm.config import settings_from
+from aalis_llm.env import InvalidSetting
+from aalis_llm.providers import Providers, build_providers
 from aalis_sdk.delivery import Policy, Puller
 from aalis_sdk.logs import Log
 from aalis_sdk.mesh import Absent
@@ -59,7 +62,7 @@ class Agent:
         self._mesh = mesh
         self._registry = registry
         self._texts = Catalogue(settings.locale)
-        self._models = LlmModels([ScriptedProvider()], self._texts)
+        self._models = LlmModels(_providers(), self._texts)
         self._sessions = Sessions(mesh, _now)
         self._counters = _CachedCounters(Counters(settings.token_counter))
         self._parts = self._assemble()
@@ -118,6 +121,7 @@ class Agent:
     async def start(self) -> None:
         """Load the models, answer requests, then take deliveries."""
         await self._models.load()
+        self._check_default()
         for entry in self._models.entries():
             await self._counters.counter_for(entry.id)
         mesh = self._mesh
@@ -139,8 +143,20 @@ class Agent:
             await asyncio.gather(self._paying, return_exceptions=True)
         await self._puller.drain(self._settings.grace_seconds * 0.8)
         await self._commands.detach()
+        await self._models.close()
         for offer in self._offers:
             await offer.withdraw()
+
+    def _check_default(self) -> None:
+        """Say at the start that the default model does not exist (SPEC AG-1)."""
+        wanted = self._settings.default_llm
+        names = [entry.context_id for entry in self._models.entries()]
+        if wanted and names and wanted not in names:
+            log.warning(
+                "AALIS_DEFAULT_LLM names no model; the first one serves",
+                wanted=wanted,
+                first=names[0],
+            )
 
     def problems(self) -> list[str]:
         """Say why the agent is not ready."""
@@ -220,6 +236,13 @@ def _zone(name: str) -> tzinfo:
     except (ZoneInfoNotFoundError, ValueError):
         message = f"AALIS_TZ={name!r}: not an IANA time zone, such as UTC or Asia/Shanghai"
         raise SettingsError(message) from None
+
+
+def _providers() -> Providers:
+    try:
+        return build_providers(settings_from(os.environ))
+    except InvalidSetting as error:
+        raise SettingsError(str(error)) from None
 
 
 def _now() -> int:

@@ -12,11 +12,11 @@ from aalis_llm.shape import shape
 from aalis_sdk.logs import Log
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
+    from collections.abc import AsyncGenerator
 
     from aalis_contracts.catalogue import Catalogue
     from aalis_contracts.models import ChatChunk, ChatRequest, ModelEntry
-    from aalis_llm.port import ModelProvider
+    from aalis_llm.providers import Providers
 
 log = Log(__name__)
 
@@ -24,30 +24,28 @@ log = Log(__name__)
 class LlmModels:
     """The models port on model providers."""
 
-    def __init__(self, providers: Sequence[ModelProvider], texts: Catalogue) -> None:
+    def __init__(self, providers: Providers, texts: Catalogue) -> None:
         self._texts = texts
-        self._providers = {provider.provider_id: provider for provider in providers}
+        self._configured = providers
+        self._providers = {one.provider_id: one for one in providers.instances}
         self._entries: list[ModelEntry] = []
-        self._failed: list[str] = []
 
     async def load(self) -> None:
-        """Learn which models there are, in the order of the providers."""
-        entries: list[ModelEntry] = []
-        failed: list[str] = []
-        for provider in self._providers.values():
-            found = await provider.entries()
-            entries += sorted(found, key=lambda entry: entry.id)
-            if not found:
-                failed.append(provider.provider_id)
-        self._entries, self._failed = entries, failed
+        """Learn which models there are now; a failed provider keeps those it had (LLM-3)."""
+        await self._configured.refresh()
+        self._entries = await self._configured.entries()
+
+    async def close(self) -> None:
+        """Give back connections."""
+        await self._configured.close()
 
     def entries(self) -> list[ModelEntry]:
         """Return the models as `/model` lists them."""
         return self._entries
 
     def failed(self) -> list[str]:
-        """Return the providers without a model."""
-        return self._failed
+        """Return the providers that have a problem, by name only (SPEC AG-66)."""
+        return sorted(self._configured.problems)
 
     async def stream(
         self, entry: ModelEntry, request: ChatRequest
