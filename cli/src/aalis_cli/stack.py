@@ -173,11 +173,16 @@ class Stack:
             raise Failed(f"{name}: {error}") from None
 
     def _environment(self) -> dict[str, str]:
-        environment = {**os.environ, "AALIS_NATS_URL": self.nats_url}
+        environment = {
+            **os.environ,
+            "AALIS_NATS_URL": self.nats_url,
+            "AALIS_DATA_DIR": str(self._place.directory),
+        }
         if self.redis_url is not None:
             environment["AALIS_REDIS_URL"] = self.redis_url
-        database = self._place.directory / "memory.db"
-        environment.setdefault("AALIS_DATABASE_URL", f"sqlite+aiosqlite:///{database}")
+        if self._temporary:
+            # What lives for one question must not write into a database that was meant for more.
+            environment.pop("AALIS_DATABASE_URL", None)
         return environment
 
     # while it runs -----------------------------------------------------------------------
