@@ -177,8 +177,10 @@ class _Process:
         await service.start()
         self._service = service
         # What exists now lives as long as the process: the collector need not look at it again.
+        # Whoever started us may have switched it off while everything was imported.
         gc.collect()
         gc.freeze()
+        gc.enable()
         log.info("ready", version=VERSION)
         await self._announce(service)
 
