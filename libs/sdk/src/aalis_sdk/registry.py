@@ -67,7 +67,7 @@ class Registry:
     async def start(self) -> None:
         """Hear every change from now on, then read what is there."""
         await self._mesh.client.subscribe(f"{_PREFIX}>", cb=self._heard)
-        await self._mesh.client.flush()
+        await self._mesh.settle()
         self._mesh.reconnected.append(self._read_again)
         await self._read_all()
 

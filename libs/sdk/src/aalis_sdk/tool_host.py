@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from aalis_contracts.catalogue import Catalogue
     from aalis_contracts.registry import ToolEntry
     from aalis_contracts.text import JsonObject
-    from aalis_contracts.tools import ToolCancel, ToolCallRequest
+    from aalis_contracts.tools import ToolCallRequest, ToolCancel
     from aalis_sdk.mesh import Mesh
 
 log = Log(__name__)
@@ -172,7 +172,7 @@ class ToolHost:
             try:
                 value = await tool.handler(request.args, context)
                 return as_result(value, self._catalogue)
-            except Exception as error:  # noqa: BLE001 - a failed tool is an answer
+            except Exception as error:
                 span.set_attribute("error.type", type(error).__name__)
                 log.warning("tool failed", tool=name, key=context.key, exc_info=True)
                 return error_result(failure_text(error))
