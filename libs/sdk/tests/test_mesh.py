@@ -332,6 +332,7 @@ async def test_a_server_that_was_frozen_finds_a_client_that_still_hears(
     await connected.settle()
     await serve(connected, upper)
     fresh_nats.resume()
+    await connected.settle()
     assert (await asker.request(ECHO, Ask(text="x"), Told, timeout=10)).text == "X"
     await mesh.close()
 

@@ -61,7 +61,7 @@ _RETRY_PAUSE: Final = 0.25
 _MAX_SUBJECT: Final = 3800
 """Bytes: the server drops a connection whose control line (subject, reply, sizes) exceeds 4096."""
 _SETTLE_SECONDS: Final = 2.0
-_CLOSE_SECONDS: Final = 2.0
+_CLOSE_SECONDS: Final = 5.0
 _FOR_EVER: Final = 24 * 3600
 _ERROR_WITHIN: Final = 64
 """Bytes at the start of an answer among which an error answer has its word."""
