@@ -30,7 +30,7 @@ from aalis_sdk.mesh import Entry, Mesh
 from aalis_sdk.registry import Registry
 
 PATIENCE = 150.0
-"""Seconds after which a test says that something did not happen; on a busy machine little is fast."""
+"""Seconds after which a test says that something did not happen; a busy machine is slow."""
 
 
 @dataclass
