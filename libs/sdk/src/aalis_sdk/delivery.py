@@ -97,6 +97,8 @@ class Delivery:
     seq: int
     delivered: int
     time_ms: int
+    number: int = 0
+    """How many deliveries the consumer has made, this one included, to whomever."""
 
 
 @dataclass
@@ -280,6 +282,7 @@ class Puller:
             seq=metadata.sequence.stream,
             delivered=metadata.num_delivered,
             time_ms=int(metadata.timestamp.timestamp() * 1000),
+            number=metadata.sequence.consumer,
         )
         try:
             await self._judge(message, delivery)
