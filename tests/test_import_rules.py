@@ -18,7 +18,7 @@ BREACHES = [
     ("packages", "libs/sdk/src/aalis_sdk/planted.py", "import aalis_llm"),
     ("packages", "libs/llm/src/aalis_llm/planted.py", "import aalis_agent"),
     ("packages", "services/agent/src/aalis_agent/planted.py", "import aalis_memory"),
-    ("packages", "services/gateway/src/aalis_gateway/planted.py", "import aalis_agent"),
+    ("packages", "services/gateway/src/aalis_gateway/records.py", "import aalis_agent"),
     ("packages", "services/memory/src/aalis_memory/planted.py", "import aalis_cli"),
     ("contracts-are-words", "libs/contracts/src/aalis_contracts/planted.py", "import asyncio"),
     ("contracts-are-words", "libs/contracts/src/aalis_contracts/planted.py", "import os.path"),
@@ -27,11 +27,13 @@ BREACHES = [
         "services/prompt-budget/src/aalis_prompt_budget/app.py",
         "import aalis_llm",
     ),
+    ("llm-pure-modules", "libs/llm/src/aalis_llm/shape.py", "import asyncio"),
+    ("llm-pure-modules", "libs/llm/src/aalis_llm/script_rules.py", "import random"),
     ("one-importer-anthropic", "services/agent/src/aalis_agent/planted.py", "import anthropic"),
     ("one-importer-anthropic", "libs/llm/src/aalis_llm/openai.py", "import anthropic"),
     ("one-importer-openai", "services/memory/src/aalis_memory/planted.py", "import openai.types"),
     ("one-importer-nats", "services/agent/src/aalis_agent/planted.py", "import nats.js"),
-    ("one-importer-nats", "services/gateway/src/aalis_gateway/planted.py", "import faststream"),
+    ("one-importer-nats", "services/gateway/src/aalis_gateway/records.py", "import faststream"),
     ("one-importer-sqlalchemy", "services/memory/src/aalis_memory/planted.py", "import sqlalchemy"),
     (
         "one-importer-redis",
@@ -51,6 +53,21 @@ BREACHES = [
     (
         "prompt-budget-pure-modules",
         "services/prompt-budget/src/aalis_prompt_budget/budget.py",
+        "import time",
+    ),
+    (
+        "gateway-reads-top-to-bottom",
+        "services/gateway/src/aalis_gateway/outbound.py",
+        "import aalis_gateway.dispatch",
+    ),
+    (
+        "gateway-reads-top-to-bottom",
+        "services/gateway/src/aalis_gateway/planted.py",
+        "import json",
+    ),
+    (
+        "gateway-pure-modules",
+        "services/gateway/src/aalis_gateway/questions.py",
         "import time",
     ),
 ]

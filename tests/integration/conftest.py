@@ -2,50 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import pytest_asyncio
 
 from aalis_sdk.testing.person import Person
+from aalis_sdk.testing.stack import Stack
 
 if TYPE_CHECKING:
     from aalis_sdk.testing.meshes import Meshes
-    from aalis_sdk.testing.processes import ServiceProcess, Spawner
+    from aalis_sdk.testing.processes import Spawner
     from aalis_sdk.testing.servers import NatsServer, ValkeyServer
-
-SERVICES = ("memory", "gateway", "prompt_budget", "agent")
-
-
-class Stack:
-    """The services that run, by name."""
-
-    def __init__(self, spawn: Spawner, env: dict[str, str]) -> None:
-        self._spawn = spawn
-        self.env = env
-        self.processes: dict[str, list[ServiceProcess]] = {}
-
-    async def start(self, service: str, **env: str) -> ServiceProcess:
-        """Start one more replica of a service."""
-        process = await self._spawn(f"aalis_{service}", {**self.env, **env})
-        self.processes.setdefault(service, []).append(process)
-        return process
-
-    def one(self, service: str) -> ServiceProcess:
-        """Return the newest replica of a service."""
-        return self.processes[service][-1]
-
-    def warnings(self, service: str) -> list[dict[str, Any]]:
-        """Return the warnings and errors that a service has logged."""
-        return [
-            line
-            for process in self.processes[service]
-            for line in process.events()
-            if line.get("level") in {"warning", "error"}
-        ]
 
 
 @pytest.fixture
@@ -56,7 +26,7 @@ def nats_server(fresh_nats: NatsServer) -> NatsServer:
 
 @pytest.fixture
 def environment(valkey_server: ValkeyServer, tmp_path: Path) -> dict[str, str]:
-    """What every service of the stack is told."""
+    """Say what every service of the stack is told."""
     return {
         "AALIS_REDIS_URL": valkey_server.url,
         "AALIS_DATABASE_URL": f"sqlite+aiosqlite:///{tmp_path / 'memory.db'}",
@@ -68,7 +38,7 @@ def environment(valkey_server: ValkeyServer, tmp_path: Path) -> dict[str, str]:
 async def stack(spawn_service: Spawner, environment: dict[str, str]) -> AsyncIterator[Stack]:
     """Run one replica of each service."""
     running = Stack(spawn_service, environment)
-    await asyncio.gather(*(running.start(service) for service in SERVICES))
+    await running.start_all()
     yield running
 
 
@@ -77,7 +47,7 @@ PersonFactory = Callable[..., Awaitable[Person]]
 
 @pytest.fixture
 def person(mesh: Meshes, session_id: str) -> PersonFactory:
-    """`await person()` gives somebody who chats; `session` and `platform` may be given."""
+    """Give a way to meet somebody who chats, in a session of a platform."""
 
     async def meet(session: str = session_id, platform: str = "cli") -> Person:
         return await Person(await mesh("adapter"), session, platform).listen()

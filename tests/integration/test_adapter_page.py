@@ -8,10 +8,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from aalis_sdk.testing.servers import NatsServer
+    from aalis_sdk.testing.stack import Stack
 
-    from .conftest import Stack
+pytestmark = pytest.mark.timeout(180)
 
 PAGE = Path(__file__).parents[2] / "docs" / "adapters.md"
 

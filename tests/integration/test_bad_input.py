@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
     from aalis_sdk.mesh import Mesh
     from aalis_sdk.testing.person import Person
+    from aalis_sdk.testing.stack import Stack
 
-    from .conftest import Stack
+pytestmark = pytest.mark.timeout(180)
 
 GOOD = {"content": "hello", "sessionId": "s", "platform": "cli"}
 

@@ -11,10 +11,9 @@ if TYPE_CHECKING:
 
     from aalis_sdk.testing.person import Person
     from aalis_sdk.testing.servers import NatsServer, ValkeyServer
+    from aalis_sdk.testing.stack import Stack
 
-    from .conftest import Stack
-
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(240)
 
 
 def _about(stack: Stack, service: str, word: str) -> list[str]:

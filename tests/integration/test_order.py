@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from nats.aio.msg import Msg
 
     from aalis_sdk.testing.meshes import Meshes
-
-    from .conftest import Stack
+    from aalis_sdk.testing.stack import Stack
 
 BURSTS = 200
 
@@ -43,7 +42,7 @@ async def test_bursts_of_two_keep_their_order_through_two_replicas_of_each(
     await connected.client.subscribe("agent.turn.after.*", cb=heard)
     await connected.client.flush()
     adapter = Adapter(connected, "cli")
-    chance = random.Random(7)  # noqa: S311 - a seed, not a secret
+    chance = random.Random(7)
     order = list(range(BURSTS))
     chance.shuffle(order)
     for number in order:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from aalis_sdk.testing.person import Person
 
-pytestmark = pytest.mark.usefixtures("stack")
+pytestmark = [pytest.mark.usefixtures("stack"), pytest.mark.timeout(180)]
 
 
 async def test_small_talk_is_answered_and_remembered(

@@ -85,6 +85,7 @@ def problem(answer: Answer) -> str | None:
 def as_object(answer: Answer, trace_id: str | None, session_id: str) -> dict[str, object]:
     """Return what `--json` prints; what is not known is null."""
     reply = answer.reply
+    usages = [usage.to_object() for usage in answer.usages]
     info = reply.model_info if reply is not None else None
     return {
         "reply": reply.content if reply is not None else None,
@@ -93,6 +94,7 @@ def as_object(answer: Answer, trace_id: str | None, session_id: str) -> dict[str
         "sessionId": session_id,
         "outcome": answer.outcome,
         "toolCalls": [asdict(call) for call in answer.tool_calls],
-        "usage": answer.usage.to_object() if answer.usage is not None else None,
+        "usage": usages[-1] if usages else None,
+        "usages": usages,
         "modelInfo": info.to_object() if info is not None else None,
     }

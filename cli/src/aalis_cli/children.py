@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +24,17 @@ SERVICES: Final[dict[str, str]] = {
 _TAIL_BYTES: Final = 16384
 
 
+class Process(Protocol):
+    """A process of ours, however it was started."""
+
+    @property
+    def pid(self) -> int: ...  # noqa: D102 - as of `subprocess.Popen`
+    def poll(self) -> int | None: ...  # noqa: D102 - as of `subprocess.Popen`
+    def wait(self) -> int: ...  # noqa: D102 - as of `subprocess.Popen`
+    def terminate(self) -> None: ...  # noqa: D102 - as of `subprocess.Popen`
+    def kill(self) -> None: ...  # noqa: D102 - as of `subprocess.Popen`
+
+
 @dataclass
 class Child:
     """One replica of a service: a process with a log file of its own."""
@@ -31,10 +43,11 @@ class Child:
     number: int
     module: str
     environment: Mapping[str, str]
+    """What it is told beside what we were told ourselves."""
     logs: Path
     started_ms: int = 0
     deaths: int = 0
-    process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+    process: Process | None = field(default=None, repr=False)
 
     @property
     def instance(self) -> str:
@@ -46,6 +59,11 @@ class Child:
         """Where everything goes that the process says."""
         return self.logs / f"{self.instance}.log"
 
+    @property
+    def own_environment(self) -> dict[str, str]:
+        """What this replica is told beside what we were told ourselves."""
+        return {**self.environment, "AALIS_INSTANCE": self.instance}
+
     def start(self) -> int:
         """Start the process and return its id."""
         self.started_ms = int(time.time() * 1000)
@@ -53,7 +71,7 @@ class Child:
             # In a session of its own Ctrl-C of a terminal does not reach it: we end it, in order.
             self.process = subprocess.Popen(
                 [sys.executable, "-P", "-m", self.module],
-                env={**self.environment, "AALIS_INSTANCE": self.instance},
+                env={**os.environ, **self.own_environment},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -61,6 +61,10 @@ class Guardian:
         if remove is not None:
             self._tell(f"remove {remove}")
 
+    def fileno(self) -> int:
+        """Return the descriptor of the pipe, for a child that starts processes in our place."""
+        return self._shell.stdin.fileno() if self._shell.stdin is not None else -1
+
     def watch(self, pid: int, *, server: bool = False) -> None:
         """Take `pid` into care; servers are ended after everything else."""
         self._tell(f"{'server' if server else 'service'} {pid}")

@@ -35,7 +35,8 @@ class Answer:
     reply: OutgoingMessage | None = None
     turn_id: str | None = None
     tool_calls: list[ToolCallSeen] = field(default_factory=list[ToolCallSeen])
-    usage: TokenUsage | None = None
+    usages: list[TokenUsage] = field(default_factory=list[TokenUsage])
+    """One for each model call, in order."""
     error: str | None = None
 
 
@@ -48,7 +49,7 @@ class Hearing:
         self._stopped_in: str | None = None
         self._outgoing: dict[str, OutgoingMessage] = {}
         self._calls: dict[str, list[ToolExecute]] = {}
-        self._usage: dict[str, TokenUsage] = {}
+        self._usages: dict[str, list[TokenUsage]] = {}
 
     def take(self, event: Contract) -> None:
         """Remember an event; the same one again changes nothing."""
@@ -60,9 +61,10 @@ class Hearing:
             case ToolExecute():
                 _note(self._calls.setdefault(event.turn_id, []), event)
             case TokenUsage() if event.turn_id is not None:
-                earlier = self._usage.get(event.turn_id)
-                if earlier is None or (earlier.iteration or 0) <= (event.iteration or 0):
-                    self._usage[event.turn_id] = event
+                usages = self._usages.setdefault(event.turn_id, [])
+                if event not in usages:
+                    usages.append(event)
+                    usages.sort(key=lambda usage: usage.iteration or 0)
             case PhaseDone() if not event.reached_end and event.phase != _ROUTED:
                 self._stopped_in = event.phase
             case _:
@@ -105,7 +107,7 @@ class Hearing:
             reply=self._of_turn(),
             turn_id=turn,
             tool_calls=self._tool_calls(turn),
-            usage=self._usage.get(turn),
+            usages=self._usages.get(turn, []),
             error=self._ended.error,
         )
 

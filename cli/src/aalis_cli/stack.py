@@ -6,26 +6,30 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import os
 import shutil
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from aalis_cli.children import SERVICES, Child
 from aalis_cli.failure import Failed
 from aalis_cli.guardian import Guardian
 from aalis_cli.nats_info import greet
+from aalis_cli.nursery import Nursery
 from aalis_cli.place import Place, State
 from aalis_sdk.embedded import Server, ServerFailed, start_nats, start_valkey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from typing import IO
 
     from aalis_sdk.mesh import Mesh
     from aalis_sdk.registry import Registry
 
+_Result = TypeVar("_Result")
 READY_SECONDS: Final = 60.0
 """How long all services together may take to become ready."""
 FIRST_PORT: Final = 4222
@@ -64,6 +68,7 @@ class Stack:
         self._say = say
         self._temporary = temporary
         self._guardian = Guardian(lock, place.directory if temporary else None)
+        self._nursery = Nursery.open(self._guardian.fileno())
         self._nats: Server | None = None
         self._valkey: Server | None = None
         self._hurry = False
@@ -96,14 +101,9 @@ class Stack:
         """Start what is not there already; an existing server must answer."""
         if self._plan.nats is not None:
             greet(self._plan.nats)
-        both = asyncio.gather(self._start_nats(), self._start_valkey(), return_exceptions=True)
-        try:
-            outcomes = await asyncio.shield(both)
-        except asyncio.CancelledError:
-            # To the end all the same: otherwise nobody would know the process that is being made.
-            await both
-            raise
-        for outcome in outcomes:
+        for outcome in await _to_its_end(
+            asyncio.gather(self._start_nats(), self._start_valkey(), return_exceptions=True)
+        ):
             if outcome is not None:
                 raise outcome
 
@@ -115,11 +115,21 @@ class Stack:
             for name in self._plan.services
             for number in range(1, wanted.get(name, 1) + 1)
         ]
+        if self._nursery is not None:
+            self._nursery.want(self.children)
+            return
         for child in self.children:
             self._guardian.watch(child.start())
 
+    async def settle(self) -> None:
+        """Wait until every process is known; after that each can be ended."""
+        nursery, self._nursery = self._nursery, None
+        if nursery is not None:
+            await _to_its_end(asyncio.to_thread(nursery.deliver))
+
     async def await_ready(self, registry: Registry) -> None:
         """Wait until every replica has said that it is ready; fail if one dies before."""
+        await self.settle()
         missing: list[Child] = []
 
         def settled() -> bool:
@@ -173,11 +183,15 @@ class Stack:
             raise Failed(f"{name}: {error}") from None
 
     def _environment(self) -> dict[str, str]:
-        environment = {**os.environ, "AALIS_NATS_URL": self.nats_url}
+        environment = {
+            "AALIS_NATS_URL": self.nats_url,
+            "AALIS_DATA_DIR": str(self._place.directory),
+        }
         if self.redis_url is not None:
             environment["AALIS_REDIS_URL"] = self.redis_url
-        database = self._place.directory / "memory.db"
-        environment.setdefault("AALIS_DATABASE_URL", f"sqlite+aiosqlite:///{database}")
+        if self._temporary:
+            # What lives for one question must not write into a database that was meant for more.
+            environment["AALIS_DATABASE_URL"] = f"sqlite:///{self._place.directory}/memory.db"
         return environment
 
     # while it runs -----------------------------------------------------------------------
@@ -236,6 +250,8 @@ class Stack:
 
     async def stop(self, grace: float) -> None:
         """End everything in reverse; each service may finish its work for `grace` seconds."""
+        with contextlib.suppress(Failed):
+            await self.settle()
         if self._temporary:
             await self._end(self.children, grace)
         else:
@@ -265,6 +281,7 @@ async def connected(url: str, wait: float = 0.0) -> Mesh:
     from aalis_sdk.mesh import Mesh  # slow to import: only when it is needed
     from aalis_sdk.settings import MeshSettings, SettingsError, load
 
+    gc.enable()
     await _greeted(url, wait)
     try:
         mesh = Mesh(load(MeshSettings, nats_url=url, instance=f"cli-{os.getpid()}"), "cli")
@@ -300,3 +317,13 @@ async def _greeted(url: str, wait: float) -> None:
             await asyncio.sleep(0.5)
         else:
             return
+
+
+async def _to_its_end(work: Awaitable[_Result]) -> _Result:
+    """Await `work` even when we are cancelled meanwhile: it makes processes that must be known."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise

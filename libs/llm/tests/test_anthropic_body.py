@@ -274,6 +274,23 @@ def test_images_are_base64_or_an_address(reference: str, source: object) -> None
     assert image_block(reference) == {"type": "image", "source": source}
 
 
+def test_arguments_that_are_no_object_become_an_empty_one() -> None:
+    call = {"id": "c", "function": {"name": "f", "arguments": "{"}}
+    sent = body(user("q"), said(None, call), result("r"))
+
+    assert sent["messages"][1]["content"][0]["input"] == {}
+
+
+def test_an_open_turn_is_found_without_a_user_message_too() -> None:
+    assert "thinking" not in body(said(None, CALL), result("r"), think=True, maxTokens=4000)
+    assert "thinking" in body(said("a"), think=True, maxTokens=4000)
+
+
+def test_a_list_of_injected_texts_alone_has_no_history() -> None:
+    assert marked(body(system("p"), user("[系统提示]\nx", "x"))) == ["p"]
+    assert marked(body(user("[系统提示]\nx", "x"))) == []
+
+
 def test_a_data_url_without_data_is_left_out() -> None:
     assert image_block("data:nonsense") is None
     sent = body({**user("q"), "images": ["data:nonsense"]})

@@ -196,6 +196,8 @@ def test_a_stopped_answer_without_its_last_event_is_complete() -> None:
         start(0),
         {"type": "content_block_delta"},
         delta(0, "text", text=None),
+        delta(0, "signature", signature=None),
+        {"type": "message_start", "message": {"usage": {"input_tokens": None, "x": True}}},
         {"type": "message_delta", "usage": [], "delta": None},
     ],
 )

@@ -208,6 +208,11 @@ async def test_models_are_listed_by_instance_then_id_and_resolved_exactly() -> N
         report = await providers.refresh()
         listed = [entry.context_id for entry in await providers.entries()]
         model = await providers.resolve("openai:x/a/b")
+        assert [each.provider_id for each in providers.instances] == [
+            "scripted",
+            "openai:x",
+            "anthropic:y",
+        ]
         missing = [await providers.resolve(name) for name in ("openai:x", "a/b", "", "openai/demo")]
         await providers.close()
 

@@ -86,6 +86,19 @@ async def test_configured_models_are_listed_before_and_beside_the_fetched(
     assert "p: model a is listed twice" in caplog.messages
 
 
+async def test_a_list_longer_than_any_is_read_in_part() -> None:
+    pages = [{"data": [{"id": f"m{n}"}], "has_more": True, "last_id": f"m{n}"} for n in range(60)]
+
+    assert len(await ids_after(Listing(settings(), "openai"), answering(*pages))) == 50
+
+
+def test_a_model_configured_twice_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    listing = Listing(settings(custom_models=(CustomModel("a", 1), CustomModel("a", 2))), "openai")
+
+    assert [entry.context_length for entry in listing.entries()] == [2]
+    assert caplog.messages == ["p: model a is listed twice"]
+
+
 async def test_a_refresh_says_what_came_and_went() -> None:
     listing = Listing(settings(), "openai")
     await listing.refresh(answering({"data": [{"id": "a"}, {"id": "b"}]}))

@@ -51,6 +51,7 @@ Connect = Callable[..., OpenAIProvider]
     [
         [SSE, TEXT, STOP, b"data: [DONE]\n\n"],
         [SSE, TEXT + STOP],
+        [SSE, TEXT, STOP.rstrip()],
         [SSE, *(TEXT[at : at + 1] for at in range(len(TEXT))), STOP],
         [SSE, b": warming up\n\n", TEXT, b"data: {broken\n\n", STOP],
         [SSE, TEXT.replace(b"\n", b"\r\n"), STOP.replace(b"data: ", b"data:")],
@@ -107,6 +108,35 @@ async def test_broken_answers_are_model_errors(
         7 if kind == "rateLimit" and b"429" in portions[0] else None
     )
     assert "127.0.0.1" not in caught.value.message
+
+
+async def test_leaked_calls_of_deepseek_are_recovered_with_a_warning(
+    serve_bytes: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
+    leak = (
+        "<｜DSML｜function_calls><｜DSML｜invoke name='f'>".replace("'", '\\"')
+        + "</｜DSML｜invoke></｜DSML｜function_calls>"
+    )
+    frame = f'data: {{"choices": [{{"delta": {{"content": "{leak}"}}}}]}}\n\n'.encode()
+    settings = OpenAISettings(
+        provider_id="deepseek",
+        api_key="k",
+        base_url=await serve_bytes([SSE, frame, STOP]),
+        custom_models=(CustomModel("m"),),
+        profile="deepseek",
+    )
+    provider = OpenAIProvider(settings)
+    response = await collect(provider.stream("m", HELLO))
+    await provider.close()
+
+    assert response.tool_calls is not None
+    assert response.tool_calls[0].function.name == "f"
+    assert "m: 4 leaked tool markers removed" in caplog.messages
+
+
+async def test_a_model_that_is_not_listed_is_not_found(connect: Connect, dead_url: str) -> None:
+    with pytest.raises(ModelError, match="notFound"):
+        await anext(connect(dead_url).stream("gone", HELLO))
 
 
 async def test_nobody_listening_is_a_connection_error(connect: Connect, dead_url: str) -> None:

@@ -224,6 +224,10 @@ def test_calls_with_extra_keys_say_who_wrote_them() -> None:
     assert response.provider_data == {"provider": "openai", "model": "m"}
 
 
+def test_a_choice_that_says_nothing_is_passed_over() -> None:
+    assert read([{"choices": [{"index": 0, "text": None}]}, STOP]).content is None
+
+
 def test_nothing_is_shown_of_an_empty_delta() -> None:
     stream = OpenAIStream("openai", "m")
 

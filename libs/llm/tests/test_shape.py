@@ -641,6 +641,23 @@ def test_deepseek_gets_reasoning_on_every_message_with_calls() -> None:
     ]
 
 
+def test_broken_characters_are_mended_wherever_they_stand() -> None:
+    broken = Message(role="user", content="a\ud83d", name="n\ud83d")
+    thought = Message(role="assistant", content="b", reasoning_content="t\ud83d")
+    shown = to_provider_messages([broken, thought], "deepseek")
+
+    assert (shown[0].content, shown[0].name) == ("a\ufffd", "n\ufffd")
+    assert shown[1].reasoning_content == "t\ufffd"
+
+
+def test_images_at_the_end_of_a_list_ride_behind_it_too() -> None:
+    shown = to_provider_messages(
+        [user("q"), calls("a"), result("a", "r", PNG)], "openai", vision=True
+    )
+
+    assert shown[-1].images == [PNG]
+
+
 @pytest.mark.parametrize("name", ["openai", "strict"])
 def test_other_profiles_get_no_reasoning_and_no_foreign_data(name: ProfileName) -> None:
     messages = [user("q"), signed(), result("a")]

@@ -43,7 +43,7 @@ def by_session(messages: list[IncomingMessage]) -> dict[str, list[str]]:
 
 
 @pytest.mark.real
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("kill", [False, True])
 async def test_bursts_keep_their_order_through_two_replicas(rig: Rig, *, kill: bool) -> None:
     first, _ = rig.process(), rig.process()
@@ -63,7 +63,7 @@ async def test_bursts_keep_their_order_through_two_replicas(rig: Rig, *, kill: b
 
 
 @pytest.mark.real
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 async def test_a_frozen_replica_that_wakes_repeats_nothing(rig: Rig) -> None:
     first, _ = rig.process(), rig.process()
     made = bursts(seed=2)

@@ -342,14 +342,10 @@ def ingest(stored: str) -> Subject:
     The two differ where the stream transforms its subjects: INBOUND adds the partition. Raises
     ValueError for a subject of no stream.
     """
-    head, partition, rest = (stored.split(".", 2) + ["", ""])[:3]
-    name = f"{head}.{rest}" if head == "inbound" and partition.isdigit() else stored
+    name = re.sub(r"^inbound\.\d+\.", "inbound.", stored)
     for route in ROUTES:
-        if (
-            route.kind == "stream"
-            and route.template != PARTITIONED
-            and overlap(name, route.pattern)
-        ):
+        ours = route.kind == "stream" and route.template != PARTITIONED
+        if ours and overlap(name, route.pattern):
             return Subject(name, route.template)
     message = f"{stored} belongs to no stream"
     raise ValueError(message)

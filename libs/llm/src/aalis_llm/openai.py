@@ -6,8 +6,10 @@ not used (see `transport`).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from typing import Final
 
 import httpx2
 from openai import APIConnectionError, APIStatusError, AsyncOpenAI, AsyncStream, Omit
@@ -28,6 +30,8 @@ from aalis_llm.transport import (
     read_frames,
     status_error,
 )
+
+_log: Final = logging.getLogger(__name__)
 
 
 class OpenAIProvider:
@@ -55,7 +59,7 @@ class OpenAIProvider:
         if entry is None:
             raise ModelError("notFound", f"there is no model {entry_id}", status=404)
         body = request_body(request, entry, self._settings)
-        answer, frames = OpenAIStream(self.provider_id, entry_id), Frames()
+        answer, frames = self._answer(entry_id), Frames()
         watch = Watch(entry.context_id, self._settings.patience)
         headers = call_headers(request)
 
@@ -66,7 +70,10 @@ class OpenAIProvider:
             async for frame in received:
                 for chunk in answer.add(frame):
                     yield chunk
-        yield answer.finish(terminated=frames.done)
+        last = answer.finish(terminated=frames.done)
+        if answer.leaked_markers:
+            _log.warning("%s: %d leaked tool markers removed", entry_id, answer.leaked_markers)
+        yield last
 
     async def refresh(self) -> RefreshReport:
         """Fetch the model list; a failure is reported and removes nothing (SPEC LLM-3)."""
@@ -75,6 +82,10 @@ class OpenAIProvider:
     async def close(self) -> None:
         """Give back connections."""
         await self._client.close()
+
+    def _answer(self, model: str) -> OpenAIStream:
+        leaks = self._settings.profile == "deepseek"
+        return OpenAIStream(self.provider_id, model, recovers_leaks=leaks)
 
     async def _list(self, page: str | None) -> httpx2.Response:
         del page  # this API lists everything at once

@@ -9,12 +9,13 @@ import json
 from collections.abc import Iterator
 from typing import Final, cast
 
-from aalis_contracts.messages import flatten_content
+from aalis_contracts.messages import ToolCall, flatten_content
 from aalis_contracts.models import ChatChunk, FinishReason, Usage
 from aalis_contracts.text import JsonObject
 from aalis_llm.assembly import CallAssembly
 from aalis_llm.classify import failure
 from aalis_llm.errors import ModelError
+from aalis_llm.leaked import LeakFilter
 
 _FINISH: Final[dict[str, FinishReason]] = {
     "stop": "stop",
@@ -33,14 +34,23 @@ _REASONING_KEYS: Final = ("reasoning_content", "reasoning")
 
 
 class OpenAIStream:
-    """One answer while it arrives."""
+    """One answer while it arrives.
 
-    def __init__(self, provider_id: str, model: str) -> None:
+    `recovers_leaks` is for profile deepseek: calls that leaked into the text count (SPEC TXT-2).
+    """
+
+    def __init__(self, provider_id: str, model: str, *, recovers_leaks: bool = False) -> None:
+        self._leaks = LeakFilter() if recovers_leaks else None
         self._writer: JsonObject = {"provider": provider_id, "model": model}
         self._calls = CallAssembly()
         self._finish: str | None = None
         self._usage: Usage | None = None
         self._choices = False
+
+    @property
+    def leaked_markers(self) -> int:
+        """How many leaked markers were removed from the text."""
+        return self._leaks.removed if self._leaks is not None else 0
 
     def add(self, frame: JsonObject) -> Iterator[ChatChunk]:
         """Take one frame; yield what readers may see of it."""
@@ -76,14 +86,25 @@ class OpenAIStream:
         if self._finish is None and not terminated:
             raise ModelError("cut", "the stream ended before the answer did")
         calls = self._calls.calls()
+        left = self._leaks.close() if self._leaks is not None else ""
+        calls += self._leaked(calls)
         has_extra = any(call.model_extra or call.function.model_extra for call in calls)
         return ChatChunk(
+            content_delta=left or None,
             done=True,
             tool_calls=calls or None,
             provider_data=dict(self._writer) if has_extra else None,
             finish_reason=_finish_reason(self._finish, calls=bool(calls)),
             usage=self._usage,
         )
+
+    def _leaked(self, calls: list[ToolCall]) -> list[ToolCall]:
+        """Return the calls that leaked into the text and were not made besides."""
+        if self._leaks is None:
+            return []
+        made = {(call.function.name, call.function.arguments) for call in calls}
+        leaked = self._leaks.calls
+        return [c for c in leaked if (c.function.name, c.function.arguments) not in made]
 
     def _delta(self, delta: JsonObject) -> Iterator[ChatChunk]:
         reasoning = next(
@@ -93,6 +114,8 @@ class OpenAIStream:
             yield ChatChunk(reasoning_delta=reasoning)
         for key in ("content", "refusal"):
             text, _ = flatten_content(delta.get(key))
+            if self._leaks is not None:
+                text = self._leaks.feed(text or "")
             if text:
                 yield ChatChunk(content_delta=text)
         for fragment in _fragments(delta):

@@ -40,6 +40,11 @@ class Providers:
         self._failed: dict[str, str] = {}
 
     @property
+    def instances(self) -> list[ModelProvider]:
+        """The providers that serve, in configured order."""
+        return list(self._providers)
+
+    @property
     def problems(self) -> dict[str, str]:
         """What is wrong with which instance; the names may be shown to a person (AG-66)."""
         return {**self._unusable, **self._failed}

@@ -109,7 +109,7 @@ class Adapter:
             news.set()
 
         live = await self._mesh.client.subscribe(subject.name, cb=heard)
-        await self._mesh.client.flush()
+        await self._mesh.settle()
         position = cursor or await self._end(subject.name)
         try:
             while True:

@@ -7,27 +7,17 @@ kept, since the same few are used again and again.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from aalis_contracts.text import compact_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import ValidationError
 
     from aalis_contracts.text import JsonObject
 
 _KEPT = 256
-
-
-class _Problem(Protocol):
-    message: str
-
-    @property
-    def absolute_path(self) -> Iterable[object]: ...
-
-
-class _Validator(Protocol):
-    def iter_errors(self, instance: object) -> Iterable[_Problem]: ...
 
 
 def schema_problems(schema: JsonObject, args: JsonObject) -> str:
@@ -40,15 +30,17 @@ def schema_problems(schema: JsonObject, args: JsonObject) -> str:
     return "; ".join(f"{path}: {message}" for path, message in lines)
 
 
-def _path(problem: _Problem) -> str:
+def _path(problem: ValidationError) -> str:
     return ".".join(str(part) for part in problem.absolute_path) or "arguments"
 
 
 @lru_cache(maxsize=_KEPT)
-def _validator(schema_json: str) -> _Validator:
+def _validator(schema_json: str) -> Draft202012Validator:
     # Imported here: it takes a fifth of a process's start, and only callers of tools need it.
     import json  # noqa: PLC0415
 
     from jsonschema import Draft202012Validator  # noqa: PLC0415
+    from referencing import Registry  # noqa: PLC0415
 
-    return Draft202012Validator(json.loads(schema_json))
+    # An empty registry: a schema must not make us fetch what it refers to.
+    return Draft202012Validator(json.loads(schema_json), registry=Registry())

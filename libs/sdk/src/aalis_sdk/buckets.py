@@ -100,7 +100,7 @@ class Bucket:
             await heard(message.subject.removeprefix(prefix), value)
 
         await self._mesh.client.subscribe(self.subject(pattern).name, cb=take)
-        await self._mesh.client.flush()
+        await self._mesh.settle()
 
     def _record(self, entry: Entry | None) -> Record | None:
         if entry is None or is_deletion(entry.headers):

@@ -15,7 +15,6 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-import nats.errors
 from opentelemetry.trace import SpanKind
 
 from aalis_contracts.dead import (
@@ -30,14 +29,17 @@ from aalis_contracts.errors import Fault
 from aalis_contracts.subjects import Subject, dead
 from aalis_contracts.text import one_line
 from aalis_sdk import tracing
+from aalis_sdk.failures import UNREACHABLE, TooLarge
 from aalis_sdk.logs import Log
-from aalis_sdk.mesh import Mesh, TooLarge
+from aalis_sdk.serving import finish, hush
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from nats.aio.msg import Msg
     from nats.aio.subscription import Subscription
+
+    from aalis_sdk.mesh import Mesh
 
 log = Log(__name__)
 
@@ -46,6 +48,9 @@ _EXPIRES: Final = 4.5
 _LOST_AFTER: Final = _EXPIRES + 1.5
 _HEARTBEAT: Final = 2.0
 _CUT_HEADER: Final = "aalis-dead-cut"
+_PENDING_HEADER: Final = "Nats-Pending-Messages"
+_REMEMBERED: Final = 1000
+"""Failing messages that are counted at a time."""
 
 
 class Retry(Exception):
@@ -77,9 +82,9 @@ class Policy:
     max_failures: int = 4
     delays: tuple[float, ...] = (0.2, 1.0, 3.0)
 
-    def delay(self, delivered: int) -> float:
-        """Return the seconds to wait after the delivery number `delivered` failed."""
-        return self.delays[min(delivered, len(self.delays)) - 1]
+    def delay(self, failures: int) -> float:
+        """Return the seconds to wait after failure number `failures`."""
+        return self.delays[min(failures, len(self.delays)) - 1]
 
 
 @dataclass(frozen=True)
@@ -92,6 +97,8 @@ class Delivery:
     seq: int
     delivered: int
     time_ms: int
+    number: int = 0
+    """How many deliveries the consumer has made, this one included, to whomever."""
 
 
 @dataclass
@@ -116,10 +123,11 @@ class Puller:
     policy: Policy = field(default_factory=Policy)
 
     def __post_init__(self) -> None:
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: dict[asyncio.Task[None], Msg] = {}
+        self._failures: dict[int, int] = {}
         self._requests: deque[_Request] = deque()
         self._wake = asyncio.Event()
-        self._pump: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self._subscription: Subscription | None = None
         self._inbox = ""
         self._count = 0
@@ -134,24 +142,27 @@ class Puller:
             f"{self._inbox}.*", cb=self._arrived, pending_msgs_limit=-1, pending_bytes_limit=-1
         )
         self.mesh.reconnected.append(self._forget_requests)
-        self._pump = asyncio.create_task(self._keep_pulling())
+        self._tasks = [
+            asyncio.create_task(self._keep_pulling()),
+            asyncio.create_task(self._prove_life()),
+        ]
 
     async def drain(self, grace: float) -> None:
         """Stop taking; let running handlers finish for `grace` seconds, then hand the rest back."""
-        self.mesh.reconnected.remove(self._forget_requests)
+        if self._draining or not self._tasks:
+            return
+        deadline = asyncio.get_running_loop().time() + grace
         self._draining = True
-        if self._pump is not None:
-            self._pump.cancel()
-            await asyncio.gather(self._pump, return_exceptions=True)
+        self.mesh.reconnected.remove(self._forget_requests)
+        pump, heart = self._tasks
+        pump.cancel()
+        await asyncio.gather(pump, return_exceptions=True)
         if self._subscription is not None:
             # Our open pull requests must go before anything is handed back, or it comes to us.
-            with contextlib.suppress(nats.errors.Error):
-                await self._subscription.drain()
-        if self._running:
-            await asyncio.wait(self._running, timeout=grace)
-        for task in self._running:
-            task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
+            await hush(self.mesh.client, self._subscription, grace)
+        await finish(set(self._running), deadline - asyncio.get_running_loop().time())
+        heart.cancel()
+        await asyncio.gather(heart, return_exceptions=True)
 
     @property
     def running(self) -> int:
@@ -175,6 +186,14 @@ class Puller:
                 async with asyncio.timeout(1.0):
                     await self._wake.wait()
 
+    async def _prove_life(self) -> None:
+        """Tell the server again and again that what runs here is in good hands."""
+        while True:
+            await asyncio.sleep(_HEARTBEAT)
+            for message in list(self._running.values()):
+                with contextlib.suppress(*UNREACHABLE):
+                    await message.in_progress()
+
     async def _ask_for(self, number: int, deadline: float) -> None:
         self._count += 1
         request = _Request(f"{self._inbox}.{self._count}", number, deadline)
@@ -186,8 +205,9 @@ class Puller:
                 json.dumps(query).encode(),
                 reply=request.inbox,
             )
-        except nats.errors.Error as error:
-            self._requests.remove(request)
+        except UNREACHABLE as error:
+            with contextlib.suppress(ValueError):  # a reconnect may have forgotten it meanwhile
+                self._requests.remove(request)
             log.debug("pull failed", consumer=self.consumer, reason=repr(error))
             await asyncio.sleep(0.2)
 
@@ -204,26 +224,35 @@ class Puller:
         if self._draining:
             await message.nak()
             return
-        for request in self._requests:
-            if request.remaining:
-                request.remaining -= 1
-                break
-        while self._requests and not self._requests[0].remaining:
-            self._requests.popleft()
+        self._settle(1)
         task = asyncio.create_task(self._handle(message))
-        self._running.add(task)
+        self._running[task] = message
         task.add_done_callback(self._ended)
 
+    def _settle(self, number: int) -> None:
+        """Count `number` messages of the oldest requests as come, or as never to come.
+
+        The server serves its open requests in turns and does not say which one a message is for,
+        so only the sum over all of them is exact; what is left stands with the newest, which is
+        given up last.
+        """
+        while number and self._requests:
+            oldest = self._requests[0]
+            taken = min(number, oldest.remaining)
+            oldest.remaining -= taken
+            number -= taken
+            if not oldest.remaining:
+                self._requests.popleft()
+
     def _ended(self, task: asyncio.Task[None]) -> None:
-        self._running.discard(task)
+        self._running.pop(task, None)
         self._wake.set()
 
     async def _request_ended(self, message: Msg, status: str) -> None:
         if status == "100":
             return
-        for request in list(self._requests):
-            if request.inbox == message.subject:
-                self._requests.remove(request)
+        pending = (message.headers or {}).get(_PENDING_HEADER)
+        self._settle(self._left_of(message.subject) if pending is None else int(pending))
         if status == "503":
             if not self._complained:
                 log.warning(
@@ -239,6 +268,10 @@ class Puller:
             self._pause = 0.1
         self._wake.set()
 
+    def _left_of(self, inbox: str) -> int:
+        """Return how many messages a request may still bring, as far as we know."""
+        return next((r.remaining for r in self._requests if r.inbox == inbox), 0)
+
     async def _handle(self, message: Msg) -> None:
         self._complained = False
         metadata = message.metadata
@@ -249,14 +282,12 @@ class Puller:
             seq=metadata.sequence.stream,
             delivered=metadata.num_delivered,
             time_ms=int(metadata.timestamp.timestamp() * 1000),
+            number=metadata.sequence.consumer,
         )
-        beat = asyncio.create_task(_keep_alive(message))
         try:
             await self._judge(message, delivery)
-        except nats.errors.Error as error:
+        except UNREACHABLE as error:
             log.debug("not acknowledged; it will come again", reason=repr(error))
-        finally:
-            beat.cancel()
 
     async def _judge(self, message: Msg, delivery: Delivery) -> None:
         try:
@@ -271,22 +302,31 @@ class Puller:
         except asyncio.CancelledError:
             await message.nak()
             raise
-        except Exception as error:  # noqa: BLE001 - a bug, or the world: retried with a limit
-            if delivery.delivered >= self.policy.max_failures and not isinstance(error, Fault):
-                log.error("gave up on a message", subject=delivery.subject, exc_info=True)
-                why = f"failed {delivery.delivered} times; last: {type(error).__name__}: {error}"
+        except Exception as error:
+            failures = self._count_failure(delivery.seq)
+            if failures >= self.policy.max_failures and not isinstance(error, Fault):
+                log.exception("gave up on a message", subject=delivery.subject, seq=delivery.seq)
+                why = f"failed {failures} times; last: {type(error).__name__}: {error}"
                 await self._bury(message, delivery, why, None)
                 return
-            log.error(
+            log.exception(
                 "a message failed and will be tried again",
                 subject=delivery.subject,
                 seq=delivery.seq,
-                delivered=delivery.delivered,
-                exc_info=True,
+                failures=failures,
             )
-            await message.nak(delay=self.policy.delay(delivery.delivered))
+            await message.nak(delay=self.policy.delay(failures))
         else:
+            self._failures.pop(delivery.seq, None)
             await message.ack()
+
+    def _count_failure(self, seq: int) -> int:
+        """Count failures, not deliveries: one that was put off for good reasons has not failed."""
+        failures = self._failures.pop(seq, 0) + 1
+        self._failures[seq] = failures
+        if len(self._failures) > _REMEMBERED:
+            del self._failures[next(iter(self._failures))]
+        return failures
 
     async def _run(self, delivery: Delivery) -> None:
         subject = Subject(delivery.subject, self.template)
@@ -307,13 +347,14 @@ class Puller:
         try:
             await bury(self.mesh, delivery, self.stream, self.consumer, why, turn_id)
         except Fault as error:
-            log.error("dead letter not stored; will retry", reason=error.message)
+            log.warning("dead letter not stored; will retry", reason=error.message)
             await message.nak(delay=2.0)
             return
+        self._failures.pop(delivery.seq, None)
         await message.ack()
 
 
-async def bury(  # noqa: PLR0913 - the headers of a dead letter, one by one
+async def bury(
     mesh: Mesh,
     delivery: Delivery,
     stream: str,
@@ -340,10 +381,3 @@ async def bury(  # noqa: PLR0913 - the headers of a dead letter, one by one
     except TooLarge:
         headers[_CUT_HEADER] = str(len(delivery.data))
         await mesh.store(target, delivery.data[: 1024 * 1024], message_id, headers=headers)
-
-
-async def _keep_alive(message: Msg) -> None:
-    while True:
-        await asyncio.sleep(_HEARTBEAT)
-        with contextlib.suppress(nats.errors.Error):
-            await message.in_progress()

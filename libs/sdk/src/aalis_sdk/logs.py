@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from opentelemetry import trace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
 _bound: ContextVar[dict[str, object] | None] = ContextVar("aalis_log_fields", default=None)
 _ATTRIBUTE: Final = "aalis_fields"
@@ -33,13 +33,17 @@ class Log:
         """Log what happened."""
         self._write(logging.INFO, event, fields)
 
-    def warning(self, event: str, **fields: object) -> None:
+    def warning(self, event: str, *, exc_info: bool = False, **fields: object) -> None:
         """Log that something is degraded."""
-        self._write(logging.WARNING, event, fields)
+        self._write(logging.WARNING, event, fields, exc_info=exc_info)
 
     def error(self, event: str, *, exc_info: bool = False, **fields: object) -> None:
         """Log that something failed and somebody should look."""
         self._write(logging.ERROR, event, fields, exc_info=exc_info)
+
+    def exception(self, event: str, **fields: object) -> None:
+        """Log the exception that is being handled, with its stack: nobody foresaw it."""
+        self._write(logging.ERROR, event, fields, exc_info=True)
 
     def _write(
         self, level: int, event: str, fields: dict[str, object], *, exc_info: bool = False
@@ -49,7 +53,7 @@ class Log:
 
 
 @contextlib.contextmanager
-def bound(**fields: object) -> Iterator[None]:
+def bound(**fields: object) -> Generator[None]:
     """Add `fields` to every line logged inside (this task and the tasks it starts)."""
     mark = _bound.set({**(_bound.get() or {}), **fields})
     try:
@@ -89,4 +93,6 @@ def configure(service: str, instance: str, level: str) -> None:
     handler.setFormatter(_JsonLines(service, instance))
     logging.basicConfig(level=level, handlers=[handler], force=True)
     for noisy in ("nats", "faststream", "httpx2", "httpcore", "uvicorn", "opentelemetry"):
-        logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLevelName(level)))
+        logging.getLogger(noisy).setLevel(
+            max(logging.WARNING, logging.getLevelNamesMapping()[level])
+        )

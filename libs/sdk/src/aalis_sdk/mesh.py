@@ -8,10 +8,12 @@ product touches either library, save the modules that import-linter names.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import nats.errors
 import nats.js.errors
@@ -21,60 +23,48 @@ from opentelemetry.trace import SpanKind
 
 from aalis_contracts.contract import Contract, InvalidBody
 from aalis_contracts.dead import CONTRACT_HEADER, MESSAGE_ID_HEADER
-from aalis_contracts.errors import ErrorBody, ErrorReply, Fault, InvalidRequest
+from aalis_contracts.errors import ErrorReply, Fault
 from aalis_contracts.subjects import Route, Subject
 from aalis_sdk import tracing
+from aalis_sdk.failures import (
+    UNREACHABLE,
+    Absent,
+    Answer,
+    Body,
+    Conflict,
+    Remote,
+    TooLarge,
+)
 from aalis_sdk.logs import Log
+from aalis_sdk.serving import HEADROOM, Offer, patiently
+from aalis_sdk.serving import answer as answer_one
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Coroutine
+    from contextlib import AbstractContextManager
 
     from faststream.nats.message import NatsMessage
     from nats.aio.client import Client
     from nats.aio.msg import Msg
     from nats.js import JetStreamContext
+    from opentelemetry.trace import Span
 
     from aalis_sdk.settings import MeshSettings
 
 log = Log(__name__)
-
-Body = TypeVar("Body", bound=Contract)
-Answer = TypeVar("Answer", bound=Contract)
 
 DEFAULT_TIMEOUT: Final = 5.0
 """Seconds a request waits for its answer (SPEC RPC-1)."""
 EXPECTED_HEADER: Final = "Nats-Expected-Last-Subject-Sequence"
 _WRONG_LAST_SEQUENCE: Final = 10071
 _RETRY_PAUSE: Final = 0.25
-UNREACHABLE: Final = (nats.errors.Error, asyncio.TimeoutError, OSError)
-"""What the client raises when the server, or the way to it, is gone."""
 _MAX_SUBJECT: Final = 3800
 """Bytes: the server drops a connection whose control line (subject, reply, sizes) exceeds 4096."""
-
-
-class Absent(Exception):
-    """Nobody answered: no responder or no answer in time (SPEC RPC-1)."""
-
-    def __init__(self, subject: str, why: str) -> None:
-        super().__init__(f"{subject}: {why}")
-        self.subject = subject
-        self.why = why
-
-
-class Remote(Exception):
-    """The other side answered with an error (SPEC ERR-1)."""
-
-    def __init__(self, subject: str, error: ErrorBody) -> None:
-        super().__init__(f"{subject}: {error.code}: {error.message}")
-        self.error = error
-
-
-class Conflict(Exception):
-    """A compare-and-set was refused: somebody else wrote first."""
-
-
-class TooLarge(Exception):
-    """A body exceeds the server's `max_payload`, or a subject its line; the message says which."""
+_SETTLE_SECONDS: Final = 2.0
+_CLOSE_SECONDS: Final = 5.0
+_FOR_EVER: Final = 24 * 3600
+_ERROR_WITHIN: Final = 64
+"""Bytes at the start of an answer among which an error answer has its word."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +103,7 @@ class Mesh:
             connect_timeout=3,
             pending_size=16 * 1024 * 1024,
             graceful_timeout=settings.grace_seconds,
+            drain_timeout=cast("int", settings.grace_seconds),
             error_cb=self._on_error,
             reconnected_cb=self._on_reconnected,
             disconnected_cb=self._on_disconnected,
@@ -121,6 +112,8 @@ class Mesh:
             decoder=_whole_message,
             security=_security(settings),
         )
+        self._offers: list[Offer] = []
+        self._settling: set[asyncio.Task[None]] = set()
         self._client: Client | None = None
         self._js: JetStreamContext | None = None
 
@@ -153,19 +146,28 @@ class Mesh:
 
     async def close(self) -> None:
         """Finish running handlers, then disconnect; a server that is gone does not matter."""
-        try:
+        await asyncio.gather(*(offer.withdraw() for offer in self._offers))
+        self._offers.clear()
+        if self._client is not None:
+            await self.settle()
+            await patiently(self._client.close(), _CLOSE_SECONDS)
+            for settling in self._settling:
+                settling.cancel()
+        # The broker would drain the client, which takes its time when the server is frozen; what
+        # was served is finished by now, so it gets a closed one, and that is all it complains of.
+        with contextlib.suppress(*UNREACHABLE):
             await self._broker.stop()
-        except UNREACHABLE as error:
-            log.debug("closed without the server", reason=repr(error))
-        if self._client is not None and not self._client.is_closed:
-            await self._client.close()
 
     # publish -----------------------------------------------------------------------------
 
     async def publish(
         self, subject: Subject, body: Contract | bytes, headers: dict[str, str] | None = None
     ) -> None:
-        """Publish without waiting for anything; raise `TooLarge` for a body over the limit."""
+        """Publish without waiting for anything; raise `TooLarge` for a body over the limit.
+
+        While NATS is away it is kept for later, up to 16 MiB in all; what no longer fits is lost,
+        with a warning.
+        """
         data, head = self._prepare(subject, body, headers)
         with tracing.span(
             f"publish {subject.template}",
@@ -173,13 +175,19 @@ class Mesh:
             tracing.messaging("publish", subject),
         ):
             tracing.inject(head)
-            await self.client.publish(subject.name, data, headers=head)
+            await self._publish(subject, data, head)
 
     async def publish_quietly(self, subject: Subject, body: Contract) -> None:
         """Publish without a span of its own: for text deltas, many a second."""
         data, head = self._prepare(subject, body, None)
         tracing.inject(head)
-        await self.client.publish(subject.name, data, headers=head)
+        await self._publish(subject, data, head)
+
+    async def _publish(self, subject: Subject, data: bytes, head: dict[str, str]) -> None:
+        try:
+            await self.client.publish(subject.name, data, headers=head)
+        except UNREACHABLE as error:
+            log.warning("event lost", subject=subject.template, reason=repr(error))
 
     async def store(
         self,
@@ -193,14 +201,17 @@ class Mesh:
     ) -> Stored:
         """Publish into a stream and wait until it is stored.
 
-        `message_id` makes a repeat harmless, so a lost answer is asked for again for `patience`
-        seconds. `expected` is the sequence the subject's last message must have (0 = none):
-        otherwise `Conflict`. Raises `Fault` when nobody stored it in time, `TooLarge` for a body
-        over the limit.
+        A lost answer is asked for again for `patience` seconds. `message_id` makes that harmless,
+        also for whoever publishes the same thing later; without one, this call makes one up (a
+        compare-and-set without one is not repeated). `expected` is the sequence the subject's last
+        message must have (0 = none): otherwise `Conflict`. Raises `Fault` when nobody stored it in
+        time, `TooLarge` for a body over the limit.
         """
         data, head = self._prepare(subject, body, headers)
         if message_id is not None:
             head[MESSAGE_ID_HEADER] = message_id
+        elif expected is None:
+            head[MESSAGE_ID_HEADER] = secrets.token_hex(12)
         if expected is not None:
             head[EXPECTED_HEADER] = str(expected)
         with tracing.span(
@@ -214,22 +225,37 @@ class Mesh:
     ) -> Stored:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + patience
-        repeatable = MESSAGE_ID_HEADER in head or EXPECTED_HEADER not in head
+        message_id = head.get(MESSAGE_ID_HEADER)
+        unanswered = False
         while True:
             try:
                 ack = await self.js.publish(subject, data, headers=head, timeout=2.0)
             except nats.js.errors.APIError as error:
                 if error.err_code == _WRONG_LAST_SEQUENCE:
+                    # The server compares before it looks for duplicates: after a lost answer,
+                    # what was written first may be this very message.
+                    mine = await self._written(subject, message_id) if unanswered else None
+                    if mine is not None:
+                        return Stored(mine, duplicate=True)
                     raise Conflict(str(error.description)) from None
                 problem = f"{error.err_code}: {error.description}"
             except UNREACHABLE as error:
                 problem = repr(error)
+                unanswered = True
             else:
                 return Stored(ack.seq, bool(ack.duplicate))
-            if not repeatable or loop.time() >= deadline:
+            if message_id is None or loop.time() >= deadline:
                 message = f"{subject} was not stored: {problem}"
                 raise Fault(message, "timeout")
             await asyncio.sleep(_RETRY_PAUSE)
+
+    async def _written(self, subject: str, message_id: str | None) -> int | None:
+        """Return the sequence of the subject's newest message if it has this id."""
+        stream = await self.js.find_stream_name_by_subject(subject)
+        newest = await self.last(stream, subject)
+        if newest is None or newest.headers.get(MESSAGE_ID_HEADER) != message_id:
+            return None
+        return newest.seq
 
     def _prepare(
         self, subject: Subject, body: Contract | bytes, headers: dict[str, str] | None
@@ -246,7 +272,7 @@ class Mesh:
             data = body.to_json()
         else:
             data = body
-        limit = self.client.max_payload - 4096
+        limit = self.client.max_payload - HEADROOM
         if len(data) > limit:
             message = f"a body of {len(data)} bytes exceeds the limit of {limit} bytes"
             raise TooLarge(message)
@@ -276,7 +302,7 @@ class Mesh:
 
     async def range(self, stream: str, subject: str, first: int, limit: int = 1000) -> list[Entry]:
         """Return up to `limit` messages of `subject` from sequence `first` on, in order."""
-        query = {"seq": first, "next_by_subj": subject, "batch": limit}
+        query: dict[str, object] = {"seq": first, "next_by_subj": subject, "batch": limit}
         return await self._batch(stream, query)
 
     async def since(
@@ -286,7 +312,7 @@ class Mesh:
         seconds, milliseconds = divmod(max(0, time_ms), 1000)
         stamp = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
         start = f"{stamp}.{milliseconds:03d}Z"
-        query = {"start_time": start, "next_by_subj": subject, "batch": limit}
+        query: dict[str, object] = {"start_time": start, "next_by_subj": subject, "batch": limit}
         return await self._batch(stream, query)
 
     async def lasts(self, stream: str, patterns: list[str]) -> list[Entry]:
@@ -380,17 +406,13 @@ class Mesh:
         logged with its stack and answered `internal`.
         """
         subject = name or Route(template, "request", "").pattern
+        limit = self.client.max_payload - HEADROOM
 
-        async def serve(message: NatsMessage) -> bytes:
-            with tracing.span(
-                f"process {template}",
-                SpanKind.CONSUMER,
-                tracing.messaging("process", Subject(message.raw_message.subject, template)),
-                headers=message.headers,
-            ):
-                return await _answer(template, message.body, body, handler)
+        async def serve(message: Msg) -> None:
+            with self._processing(template, message):
+                await answer_one(template, message, body, handler, limit)
 
-        return await self._subscribe(subject, serve, queue=subject, concurrency=concurrency)
+        return await self._offer(subject, serve, queue=subject, concurrency=concurrency)
 
     async def listen(
         self,
@@ -409,38 +431,51 @@ class Mesh:
         """
         subject = name or Route(template, "event", "").pattern
 
-        async def hear(message: NatsMessage) -> None:
+        async def hear(message: Msg) -> None:
             try:
-                event = body.from_json(message.body)
+                event = body.from_json(message.data)
             except InvalidBody as error:
                 log.debug("event ignored", subject=template, reason=str(error))
                 return
-            with tracing.span(
-                f"process {template}",
-                SpanKind.CONSUMER,
-                tracing.messaging("process", Subject(message.raw_message.subject, template)),
-                headers=message.headers,
-            ):
+            with self._processing(template, message):
                 try:
                     await handler(event)
                 except Exception:
-                    log.error("event handler failed", subject=template, exc_info=True)
+                    log.exception("event handler failed", subject=template)
 
-        return await self._subscribe(subject, hear, queue=queue, concurrency=concurrency)
+        return await self._offer(subject, hear, queue=queue, concurrency=concurrency)
 
-    async def _subscribe(
+    def _processing(self, template: str, message: Msg) -> AbstractContextManager[Span]:
+        return tracing.span(
+            f"process {template}",
+            SpanKind.CONSUMER,
+            tracing.messaging("process", Subject(message.subject, template)),
+            headers=message.headers or {},
+        )
+
+    async def _offer(
         self,
         subject: str,
-        handler: Callable[[Any], Awaitable[Any]],
+        handle: Callable[[Msg], Coroutine[Any, Any, None]],
         *,
         queue: str,
         concurrency: int,
     ) -> Offer:
-        subscriber = self._broker.subscriber(subject, queue=queue, max_workers=concurrency)
-        subscriber(handler)
-        await subscriber.start()
-        await self.client.flush()
-        return Offer(subscriber)
+        offer = Offer(self.client, handle, concurrency, self.settings.grace_seconds)
+        await offer.start(
+            self._broker.subscriber(subject, queue=queue, no_reply=True, persistent=False)
+        )
+        self._offers.append(offer)
+        await self.settle()
+        return offer
+
+    async def settle(self) -> None:
+        """Wait until the server knows every subscription; without it, a reconnect will tell."""
+        if self.client.is_connected:
+            settling = await patiently(self.client.flush(timeout=_FOR_EVER), _SETTLE_SECONDS)
+            if not settling.done():
+                self._settling.add(settling)
+                settling.add_done_callback(self._settling.discard)
 
     async def _on_error(self, error: Exception) -> None:
         log.debug("nats", reason=repr(error))
@@ -455,47 +490,13 @@ class Mesh:
             tell()
 
 
-class Offer:
-    """A subscription that can be taken back."""
-
-    def __init__(self, subscriber: Any) -> None:  # noqa: ANN401 - FastStream's own type is internal
-        self._subscriber = subscriber
-
-    async def withdraw(self) -> None:
-        """Stop serving; what runs is finished."""
-        try:
-            await self._subscriber.stop()
-        except UNREACHABLE as error:
-            log.debug("withdrawn without the server", reason=repr(error))
-
-
 async def _whole_message(message: NatsMessage) -> NatsMessage:
     """Hand the handler the message itself: bodies are read by their contract, not guessed."""
     return message
 
 
-async def _answer(
-    template: str,
-    data: bytes,
-    body: type[Body],
-    handler: Callable[[Body], Awaitable[Contract]],
-) -> bytes:
-    try:
-        return (await handler(body.from_json(data))).to_json()
-    except InvalidBody as error:
-        failure = ErrorBody(code="invalid", message=str(error))
-    except InvalidRequest as error:
-        failure = ErrorBody(code=error.code, message=error.message)
-    except Fault as error:
-        failure = ErrorBody(code=error.code, message=error.message, retryable=error.retryable)
-    except Exception as error:
-        log.error("request failed", subject=template, exc_info=True)
-        failure = ErrorBody(code="internal", message=type(error).__name__, retryable=True)
-    return ErrorReply(error=failure).to_json()
-
-
 def _read_answer(subject: Subject, data: bytes, answer: type[Answer]) -> Answer:
-    if data.startswith(b'{"error":'):
+    if b'"error"' in data[:_ERROR_WITHIN]:
         try:
             reply = ErrorReply.from_json(data)
         except InvalidBody:

@@ -46,6 +46,7 @@ class Announcer:
     """Keeps the entries of one plugin in the registry for as long as it runs."""
 
     def __init__(self, mesh: Mesh, registry: Registry, plugin: str) -> None:
+        self._mesh = mesh
         self._bucket = Bucket(mesh, REGISTRY)
         self._registry = registry
         self._plugin = plugin
@@ -124,6 +125,8 @@ class Announcer:
 
     async def _let_go(self, announcement: Announcement) -> None:
         await _stop_serving(announcement)
+        if not self._mesh.connected:
+            return  # The entry expires by itself; leaving must not wait for a server that is gone.
         with contextlib.suppress(Fault, nats.errors.Error):
             record = await self._bucket.get(announcement.key)
             if record is not None and record.value == announcement.entry.to_json():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -62,17 +63,32 @@ class Registry:
         self._bucket = Bucket(mesh, REGISTRY)
         self._seen: dict[str, _Seen] = {}
         self._changed: list[Callable[[], None]] = []
+        self._chains: dict[tuple[str, str], list[HookEntry]] = {}
+        self._chains_until = 0.0
         self._reload: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Hear every change from now on, then read what is there."""
         await self._mesh.client.subscribe(f"{_PREFIX}>", cb=self._heard)
-        await self._mesh.client.flush()
+        await self._mesh.settle()
         self._mesh.reconnected.append(self._read_again)
         await self._read_all()
 
     def hooks(self, hook: str, mode: str = "intercept") -> list[HookEntry]:
-        """Return the live entries of a hook, in (`order`, name) order (HOOK-9)."""
+        """Return the live entries of a hook, in (`order`, name) order (HOOK-9).
+
+        Asked several times a message, so the answer is kept until an entry changes or expires.
+        """
+        if _now() >= self._chains_until:
+            self._chains.clear()
+            expiries = (seen.until for seen in self._seen.values())
+            self._chains_until = min(expiries, default=math.inf)
+        chain = self._chains.get((hook, mode))
+        if chain is None:
+            chain = self._chains[hook, mode] = self._chain(hook, mode)
+        return chain.copy()
+
+    def _chain(self, hook: str, mode: str) -> list[HookEntry]:
         prefix = f"hook.{hook.replace(':', '.')}."
         found = [e for k, e in self._live(HookEntry) if k.startswith(prefix) and e.hook == hook]
         return sorted((e for e in found if e.mode == mode), key=lambda e: (e.order, e.plugin))
@@ -141,6 +157,7 @@ class Registry:
                 return
             self._seen[key] = _Seen(entry, at + TTL_SECONDS)
         self._forget_expired()
+        self._chains_until = 0.0
         for tell in list(self._changed):
             tell()
 

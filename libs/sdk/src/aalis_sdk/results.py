@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import json
 import math
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, cast
 
 from pydantic import BaseModel
@@ -54,8 +55,8 @@ def _plain(value: object, above: tuple[int, ...]) -> object:  # noqa: PLR0911 - 
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, bytes | bytearray | memoryview):
-        return f"<{len(value)} bytes>"
-    if isinstance(value, datetime.date | datetime.time):
+        return f"<{memoryview(cast('bytes', value)).nbytes} bytes>"
+    if isinstance(value, dt.date | dt.time):
         return value.isoformat()
     if id(value) in above:
         return _short(value)
@@ -65,8 +66,8 @@ def _plain(value: object, above: tuple[int, ...]) -> object:  # noqa: PLR0911 - 
     if isinstance(value, Mapping):
         items = cast("Mapping[object, object]", value).items()
         return {str(key): _plain(item, inside) for key, item in items}
-    if isinstance(value, Set):
-        plain = [_plain(item, inside) for item in cast("Set[object]", value)]
+    if isinstance(value, AbstractSet):
+        plain = [_plain(item, inside) for item in cast("AbstractSet[object]", value)]
         return sorted(plain, key=lambda item: json.dumps(item, sort_keys=True))
     if isinstance(value, Sequence):
         return [_plain(item, inside) for item in cast("Sequence[object]", value)]

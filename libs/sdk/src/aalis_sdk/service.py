@@ -177,8 +177,10 @@ class _Process:
         await service.start()
         self._service = service
         # What exists now lives as long as the process: the collector need not look at it again.
+        # Whoever started us may have switched it off while everything was imported.
         gc.collect()
         gc.freeze()
+        gc.enable()
         log.info("ready", version=VERSION)
         await self._announce(service)
 
@@ -234,8 +236,10 @@ class _Process:
                     await bucket.put(key, entry, TTL_SECONDS)
                 await asyncio.sleep(REFRESH_SECONDS)
         finally:
-            with contextlib.suppress(Fault, Absent, nats.errors.Error):
-                await bucket.delete(key)
+            # Without a server the entry expires by itself; leaving does not wait for one.
+            if self._mesh.connected:
+                with contextlib.suppress(Fault, Absent, nats.errors.Error):
+                    await bucket.delete(key)
 
     async def _leave(self) -> None:
         log.info("leaving")

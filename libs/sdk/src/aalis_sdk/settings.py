@@ -31,7 +31,7 @@ class MeshSettings(BaseSettings):
     """Path of a file with an NKEY seed."""
     redis_url: str | None = None
     """Address of the Redis-compatible cache; none = work without it."""
-    instance: str = Field(default_factory=lambda: socket.gethostname())
+    instance: str = Field(default_factory=socket.gethostname)
     """Name of this replica, unique among the replicas of a service."""
     locale: str = "zh"
     """Language of person-facing texts: zh or en."""

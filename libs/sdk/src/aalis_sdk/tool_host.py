@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import TYPE_CHECKING, Final, Literal
 
 from aalis_contracts.contract import Contract
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from aalis_contracts.catalogue import Catalogue
     from aalis_contracts.registry import ToolEntry
     from aalis_contracts.text import JsonObject
-    from aalis_contracts.tools import ToolCancel, ToolCallRequest
+    from aalis_contracts.tools import ToolCallRequest, ToolCancel
     from aalis_sdk.mesh import Mesh
 
 log = Log(__name__)
@@ -39,6 +40,7 @@ log = Log(__name__)
 BEAT_SECONDS: Final = 1.0
 DEAD_AFTER_SECONDS: Final = 4.0
 _POLL_SECONDS: Final = 0.1
+_LONGEST_KEY: Final = 256
 
 
 class CallRecord(Contract):
@@ -107,7 +109,7 @@ class ToolHost:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _once(self, tool: Tool, request: ToolCallRequest) -> ToolResult:
-        key = kv_key(request.context.key)
+        key = record_key(request.context.key)
         started = CallRecord(state="started", host=self._host)
         revision = await self._records.create(key, started, f"{self._host}.{key}.0")
         if revision is None:
@@ -172,7 +174,7 @@ class ToolHost:
             try:
                 value = await tool.handler(request.args, context)
                 return as_result(value, self._catalogue)
-            except Exception as error:  # noqa: BLE001 - a failed tool is an answer
+            except Exception as error:
                 span.set_attribute("error.type", type(error).__name__)
                 log.warning("tool failed", tool=name, key=context.key, exc_info=True)
                 return error_result(failure_text(error))
@@ -192,6 +194,18 @@ class ToolHost:
                 return other.result
         log.warning("a tool call was taken over by another host", key=key)
         return result
+
+
+def record_key(key: str) -> str:
+    """Return the bucket key of a call: the encoded key, or its digest when that is long.
+
+    A session id of a few hundred characters is legal, and encoding it makes it many times longer
+    than a subject may be.
+    """
+    encoded = kv_key(key)
+    if len(encoded) <= _LONGEST_KEY:
+        return encoded
+    return "sha256-" + sha256(key.encode()).hexdigest()
 
 
 @dataclass

@@ -18,7 +18,7 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Generator, Mapping
 
     from opentelemetry.util.types import AttributeValue
 
@@ -81,7 +81,7 @@ def span(
     kind: SpanKind = SpanKind.INTERNAL,
     attributes: Mapping[str, AttributeValue] | None = None,
     headers: Mapping[str, str] | None = None,
-) -> Iterator[Span]:
+) -> Generator[Span]:
     """Open a span; `headers` (of a received message) make its sender the parent.
 
     An exception marks the span as failed, by its class name; cancellation does not.

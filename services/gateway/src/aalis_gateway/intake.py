@@ -76,4 +76,12 @@ class Intake:
         search_from = identity.earliest_copy(message, delivery.time_ms, self._now())
         if message.timestamp is None:
             message = message.model_copy(update={"timestamp": delivery.time_ms})
-        return Passage(message, key, delivery.subject, delivery.seq, delivery.time_ms, search_from)
+        return Passage(
+            message=message,
+            key=key,
+            subject=delivery.subject,
+            seq=delivery.seq,
+            time_ms=delivery.time_ms,
+            number=delivery.number,
+            search_from_ms=search_from,
+        )

@@ -18,6 +18,8 @@ class Passage:
     subject: str
     seq: int
     time_ms: int
+    number: int = 0
+    """How many deliveries its partition has seen, this one included."""
     search_from_ms: int | None = None
     """Copies may be older than the dedupe window: look for them from here on."""
     metadata: JsonObject = field(default_factory=dict)

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 from aalis_contracts import hooks as names
 from aalis_contracts import subjects
+from aalis_contracts.dead import CONTRACT_HEADER
 from aalis_contracts.errors import Fault
 from aalis_contracts.events import PhaseDone
 from aalis_contracts.hooks import InboundData
 from aalis_contracts.messages import IncomingMessage
 from aalis_gateway.passage import Ended, Passage, handled, kept
+from aalis_sdk import tracing
 from aalis_sdk.delivery import Reject, Retry
 from aalis_sdk.logs import Log
 from aalis_sdk.mesh import TooLarge
@@ -61,8 +63,11 @@ class Phases:
 
     async def take(self, passage: Passage) -> None:
         """Take one message as far as it gets; what it caused is durable when this returns."""
+        telling = _Telling(self._mesh, passage)
         for phase in PHASES:
+            began = time.perf_counter()
             ended = await self._pass(phase, passage)
+            await telling.done(phase, ended, began)
             if ended is None:
                 continue
             log.debug("message ended", phase=phase, key=passage.key, how=ended.how, why=ended.why)
@@ -71,10 +76,9 @@ class Phases:
             return
 
     async def _pass(self, phase: str, passage: Passage) -> Ended | None:
-        began = time.perf_counter()
         try:
             stopped = await self._ask_interceptors(phase, passage)
-            ended = stopped or await self._defaults[phase](passage)
+            return stopped or await self._defaults[phase](passage)
         except (Fault, Retry, Reject):
             raise
         except TooLarge as error:
@@ -90,8 +94,6 @@ class Phases:
                 reason=repr(error),
             )
             raise PhaseFailed(f"{phase}: {type(error).__name__}: {error}") from error
-        await self._tell(phase, passage, ended, began)
-        return ended
 
     async def _ask_interceptors(self, phase: str, passage: Passage) -> Ended | None:
         if not self._hooks.anyone(phase):
@@ -105,18 +107,31 @@ class Phases:
         why = f"stopped by {chain.stopped_by}"
         return kept(why) if phase in _KEEPING else handled(why)
 
-    async def _tell(self, phase: str, passage: Passage, ended: Ended | None, began: float) -> None:
-        """Say that a phase is over; written to the connection's buffer, awaited by nobody."""
-        done = PhaseDone(
-            session_id=passage.message.session_id,
+
+class _Telling:
+    """Says that phases are over: five times a message, so what they share is made once."""
+
+    def __init__(self, mesh: Mesh, passage: Passage) -> None:
+        self._mesh = mesh
+        self._session_id = passage.message.session_id
+        self._platform = passage.message.platform
+        self._subject = subjects.phase_done(self._session_id).name
+        self._headers = {CONTRACT_HEADER: "PhaseDone.v1", "content-type": "application/json"}
+        tracing.inject(self._headers)
+
+    async def done(self, phase: str, ended: Ended | None, began: float) -> None:
+        """Write one event to the connection's buffer; nobody waits for it to arrive (EVT-13)."""
+        event = PhaseDone(
+            session_id=self._session_id,
             phase=phase,
             reached_end=ended is None,
             duration_ms=round((time.perf_counter() - began) * 1000, 3),
-            platform=passage.message.platform,
+            platform=self._platform,
         )
         try:
-            await self._mesh.publish_quietly(subjects.phase_done(done.session_id), done)
-        except Exception as error:  # noqa: BLE001 - telling never affects the flow (EVT-13)
+            client = self._mesh.client
+            await client.publish(self._subject, event.to_json(), headers=self._headers)
+        except Exception as error:  # noqa: BLE001 - telling never affects the flow
             log.debug("phase not told", phase=phase, reason=repr(error))
 
 

@@ -25,12 +25,12 @@ from aalis_gateway.app import Gateway, build
 from aalis_gateway.settings import GatewaySettings
 from aalis_sdk import topology
 from aalis_sdk.buckets import Bucket
-from aalis_sdk.embedded import Server
+from aalis_sdk.embedded import Server, start_nats
 from aalis_sdk.mesh import Entry, Mesh
 from aalis_sdk.registry import Registry
 
-PATIENCE = 30.0
-"""Seconds after which a test says that something did not happen; nothing is ever this slow."""
+PATIENCE = 150.0
+"""Seconds after which a test says that something did not happen; a busy machine is slow."""
 
 
 @dataclass
@@ -143,6 +143,22 @@ class Rig:
         for _, _, registry in self.gateways:
             await registry.wait_for(partial(self._is_heard_by, registry), PATIENCE)
 
+    async def never_answer(self, subject: str) -> None:
+        """Take requests on a subject and leave them without an answer."""
+
+        async def ignore(_: object) -> None:
+            pass
+
+        await self.mesh.client.subscribe(subject, cb=ignore)
+        await self.mesh.client.flush()
+
+    async def heard_by_gateways(self) -> None:
+        """See every gateway of this process hear what any bucket has been told."""
+        for _, mesh, _ in self.gateways:
+            await mesh.client.flush()
+            # What has arrived is handed to its listener in the next rounds of the loop.
+            await asyncio.sleep(0.05)
+
     def _is_heard_by(self, registry: Registry) -> bool:
         return _offers(registry) == _offers(self.registry)
 
@@ -152,6 +168,12 @@ class Rig:
             service=service, instance="one", version="0", since=1, capabilities=list(capabilities)
         )
         await self.announce(subjects.service_key(service, "one"), entry)
+
+    def restart_nats(self) -> None:
+        """End the server and start it again on the same port and data."""
+        self.server.stop()
+        again = start_nats(self.server.log.parent, port=self.server.port, sync="2m")
+        self.server.process = again.process
 
     async def close(self) -> None:
         """Stop whatever was started."""

@@ -40,6 +40,13 @@ def mentions_self(text: str) -> bool:
     return any(_SELF.search(_unquoted(mark[1])) for mark in _MENTION.finditer(text))
 
 
+def without_own_mention(text: str) -> str:
+    """Return the text without the mentions of the bot that it begins with."""
+    while (mark := _MENTION.match(text.lstrip())) and _SELF.search(_unquoted(mark[1])):
+        text = text.lstrip()[mark.end() :]
+    return text.lstrip()
+
+
 def replies_to_self(message: IncomingMessage) -> bool:
     """Say whether the message answers one of the bot's own."""
     answered = message.reply_to

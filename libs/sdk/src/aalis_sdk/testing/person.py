@@ -46,15 +46,15 @@ class Person:
     async def listen(self) -> Person:
         """Begin to hear what concerns this session."""
         session, platform = self.session_id, self.platform
-        for subject, body, into in (
-            (subjects.outbound(platform, session), OutgoingMessage, self.heard),
-            (subjects.stream(platform, session), StreamFrame, self.frames),
-            (subjects.token_usage(session), TokenUsage, self.usages),
-            (subjects.tool_execute(session), ToolExecute, self.tools),
-            (subjects.turn_after(session), TurnAfter, self.turns),
+        for subject, callback in (
+            (subjects.outbound(platform, session), self._into(OutgoingMessage, self.heard)),
+            (subjects.stream(platform, session), self._into(StreamFrame, self.frames)),
+            (subjects.token_usage(session), self._into(TokenUsage, self.usages)),
+            (subjects.tool_execute(session), self._into(ToolExecute, self.tools)),
+            (subjects.turn_after(session), self._into(TurnAfter, self.turns)),
         ):
-            await self.mesh.client.subscribe(subject.name, cb=self._into(body, into))
-        await self.mesh.client.flush()
+            await self.mesh.client.subscribe(subject.name, cb=callback)
+        await self.mesh.settle()
         return self
 
     async def say(self, text: str, **fields: Any) -> str:  # noqa: ANN401 - any message field

@@ -145,7 +145,7 @@ class Spawner:
         name: str | None = None,
         instance: str | None = None,
         ready: bool = True,
-        timeout: float = 30.0,
+        timeout: float = 90.0,
     ) -> ServiceProcess:
         """Start a module (`python -m`) or a script as a process of its own.
 
@@ -175,7 +175,7 @@ class Spawner:
             await self.wait_until_ready(service, timeout)
         return service
 
-    async def wait_until_ready(self, service: ServiceProcess, timeout: float = 30.0) -> None:
+    async def wait_until_ready(self, service: ServiceProcess, timeout: float = 90.0) -> None:
         """Wait for `service.<name>.<instance>` in the registry."""
         key = service_key(service.name, service.instance)
         deadline = time.monotonic() + timeout
