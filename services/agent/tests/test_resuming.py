@@ -344,9 +344,7 @@ async def test_a_tool_that_no_process_offers_any_more_has_an_unknown_outcome(
         return "never"
 
     world.tools.add("hangs", hangs)
-    await world.open(
-        {"when": {"iteration": 0}, "call": [{"tool": "hangs"}]}, {"reply": "{result}"}
-    )
+    await world.open({"when": {"iteration": 0}, "call": [{"tool": "hangs"}]}, {"reply": "{result}"})
     seq = world.say("work")
     running = world.deliver(seq)
     while not world.tools.effects:

@@ -462,12 +462,9 @@ class FakeOutbound:
         for listener in () if self.deaf else self.listeners:
             await listener(event)
 
-    async def _once(
-        self, taken: dict[str, Data], name: str | None, key: str, body: Data
-    ) -> None:
+    async def _once(self, taken: dict[str, Data], name: str | None, key: str, body: Data) -> None:
         await asyncio.sleep(0)
         if key not in taken:
             taken[key] = body
             if name is not None:
                 self.order.append(name)
-
