@@ -140,7 +140,7 @@ async def compare(url: str, seconds: float, in_flight: int) -> None:
     found: dict[str, list[Measured]] = {name: [] for name, _, _ in cases}
     for _ in range(ROUNDS):
         for name, kind, ask in cases:
-            responder = subprocess.Popen(
+            responder = subprocess.Popen(  # noqa: ASYNC220 - it must outlive no loop, and is ended below
                 [sys.executable, __file__, "--serve", kind, "--url", url], stdout=subprocess.PIPE
             )
             try:

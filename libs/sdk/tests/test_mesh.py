@@ -43,7 +43,7 @@ async def upper(ask: Ask) -> Told:
 
 async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
     async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 - the tested code has no event to wait for
+        while not condition():
             await asyncio.sleep(0.02)
 
 

@@ -491,7 +491,7 @@ async def test_a_turn_whose_model_is_not_configured_here_is_handed_on_then_expla
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     other = ModelEntry(provider_id="other", id="m", context_length=1000, capabilities=["chat"])
-    world.models._entries = [other]
+    world.models._entries = [other]  # pyright: ignore[reportPrivateUsage] - another replica's
 
     world.verdicts.clear()
     for _ in range(2):

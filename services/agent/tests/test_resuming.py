@@ -53,7 +53,7 @@ class Death:
         else:
             world.journal.before_append = self
 
-    async def __call__(self, entry: JournalEntry) -> None:
+    async def __call__(self, _: JournalEntry) -> None:
         self.count += 1
         if self.count == self.at and not self.happened:
             self.happened = True

@@ -573,14 +573,14 @@ async def test_compressing_the_history_in_mid_turn_builds_the_list_anew(world: W
 
 async def test_a_failed_compression_changes_nothing(world: World) -> None:
     for content in ('{"ok": false}', "[]", "not json"):
-        world.tools.add("memory_compress", lambda *_, text=content: _said(text))
+
+        async def compress(_: JsonObject, __: ToolCallContext, text: str = content) -> str:
+            return text
+
+        world.tools.add("memory_compress", compress)
     await world.open(calls("memory_compress"), after_results("done"))
 
     assert await world.ask("go") == "done"
-
-
-async def _said(text: str) -> str:
-    return text
 
 
 async def test_a_failing_model_is_an_error_that_a_person_can_read(world: World) -> None:

@@ -48,7 +48,7 @@ class Backend:
 
 @pytest.fixture(scope="session")
 def postgres_server(
-    container_engine: None,  # noqa: ARG001 - a condition, not a value
+    container_engine: None,
 ) -> Generator[PostgresServer]:
     with postgres() as server:
         yield server

@@ -83,7 +83,7 @@ async def history(caller: Mesh, session: str, limit: int = 50) -> list[Message]:
 
 async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 20) -> None:
     async with asyncio.timeout(seconds):
-        while not await condition():  # noqa: ASYNC110 - what is awaited is in another process
+        while not await condition():
             await asyncio.sleep(0.05)
 
 
