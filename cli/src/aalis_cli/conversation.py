@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
 from aalis_cli.failure import Failed
 from aalis_cli.hearing import Answer, Hearing
 from aalis_contracts import subjects
 from aalis_contracts.contract import Contract, InvalidBody
+from aalis_contracts.dead import MESSAGE_ID_HEADER
 from aalis_contracts.errors import Fault
 from aalis_contracts.events import PhaseDone, TokenUsage, ToolExecute, TurnAfter
 from aalis_contracts.messages import IncomingMessage, OutgoingMessage
@@ -30,6 +31,8 @@ PERSON: Final = "console"
 _READ_AGAIN_SECONDS: Final = 5.0
 _LAST_WAIT: Final = 2.0
 """Seconds after the end of a turn for a reply that an interceptor may have withheld."""
+_KNOWN: Final = 2000
+"""Message ids that are remembered, to hear nothing twice."""
 
 Ear = Callable[[Contract], None]
 
@@ -37,6 +40,8 @@ Ear = Callable[[Contract], None]
 class _Message(Protocol):
     @property
     def data(self) -> bytes: ...
+    @property
+    def headers(self) -> dict[str, str] | None: ...
 
 
 def new_session() -> str:
@@ -55,6 +60,7 @@ class Conversation:
         self._unsubscribe: list[Callable[[], Awaitable[None]]] = []
         self._heard = asyncio.Event()
         self._positions: dict[str, int] = {}
+        self._known: dict[str, None] = {}
         self._sources: list[tuple[str, type[Contract], str | None]] = [
             (subjects.turn_after(session_id).name, TurnAfter, topology.EVENTS),
             (subjects.tool_execute(session_id).name, ToolExecute, topology.EVENTS),
@@ -146,15 +152,22 @@ class Conversation:
                 return
             for entry in found:
                 self._positions[subject] = entry.seq
-                self._hear(kind, entry.data)
+                self._hear(kind, entry.data, entry.headers)
 
     def _reader(self, kind: type[Contract]) -> Callable[[_Message], Awaitable[None]]:
         async def read(message: _Message) -> None:
-            self._hear(kind, message.data)
+            self._hear(kind, message.data, message.headers or {})
 
         return read
 
-    def _hear(self, kind: type[Contract], data: bytes) -> None:
+    def _hear(self, kind: type[Contract], data: bytes, headers: Mapping[str, str]) -> None:
+        message_id = headers.get(MESSAGE_ID_HEADER)
+        if message_id is not None:
+            if message_id in self._known:
+                return
+            self._known[message_id] = None
+            if len(self._known) > _KNOWN:
+                del self._known[next(iter(self._known))]
         try:
             event = kind.from_json(data)
         except InvalidBody:

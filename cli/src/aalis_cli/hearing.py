@@ -52,7 +52,11 @@ class Hearing:
         self._usages: dict[str, list[TokenUsage]] = {}
 
     def take(self, event: Contract) -> None:
-        """Remember an event; the same one again changes nothing."""
+        """Remember an event.
+
+        The same one again changes nothing, save for tool calls: whose ids repeat, so that their
+        repetitions must be left out before (`Conversation` does, by message id).
+        """
         match event:
             case TurnAfter() if event.message.message_id == self.message_id:
                 self._ended = event
@@ -127,12 +131,12 @@ class Hearing:
 
 def _note(calls: list[ToolExecute], event: ToolExecute) -> None:
     """Add a start, or put an end in the place of its start; ids may repeat within a turn."""
-    same = [i for i, call in enumerate(calls) if call.call_id == event.call_id]
-    opened = [i for i in same if calls[i].phase == "start"]
-    if event.phase == "start":
-        if event not in calls:
-            calls.append(event)
-    elif opened:
+    opened = [
+        index
+        for index, call in enumerate(calls)
+        if call.phase == "start" and call.call_id == event.call_id
+    ]
+    if event.phase == "end" and opened:
         calls[opened[0]] = event
-    elif event not in calls:
+    else:
         calls.append(event)
