@@ -56,6 +56,21 @@ BREACHES = [
         "import time",
     ),
     (
+        "agent-reads-top-to-bottom",
+        "services/agent/src/aalis_agent/lane.py",
+        "import aalis_agent.turn",
+    ),
+    (
+        "agent-reads-top-to-bottom",
+        "services/agent/src/aalis_agent/planted.py",
+        "import json",
+    ),
+    (
+        "agent-pure-modules",
+        "services/agent/src/aalis_agent/steps.py",
+        "import time",
+    ),
+    (
         "gateway-reads-top-to-bottom",
         "services/gateway/src/aalis_gateway/outbound.py",
         "import aalis_gateway.dispatch",

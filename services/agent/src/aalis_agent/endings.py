@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from aalis_agent.input import as_it_came
-from aalis_agent.lane import Forgotten, Lane, read_turn_at
+from aalis_agent.lane import Forgotten, Lane, as_it_came, read_turn_at
 from aalis_agent.ports import Journal, Memory, Outbound, Refused, Unavailable
 from aalis_agent.reply import (
     SETTLED_BLOCK,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aalis_agent.lane import IDLE
 from aalis_agent.ports import Refused, Unavailable
 from aalis_contracts.hooks import INPUT_BEFORE, InputBeforeData
 from aalis_contracts.journal import InputPrepared
@@ -12,9 +13,6 @@ if TYPE_CHECKING:
     from aalis_agent.parts import Parts
     from aalis_agent.ports import Waiting
     from aalis_contracts.messages import Message
-
-IDLE = "idle-trigger"
-"""The source whose messages are never stored (SPEC AG-21)."""
 
 
 async def prepare(parts: Parts, session_id: str, waiting: Waiting) -> InputPrepared:
@@ -52,16 +50,5 @@ async def prepare(parts: Parts, session_id: str, waiting: Waiting) -> InputPrepa
         swallowed_by=stopped_by,
         archived=archived,
         owed=True if owed else None,
-        arrived_at=waiting.arrived_at,
-    )
-
-
-def as_it_came(waiting: Waiting) -> InputPrepared:
-    """Return an input that nobody has prepared, for a turn that ends before it came to it."""
-    return InputPrepared(
-        input_seq=waiting.seq,
-        message=waiting.incoming,
-        metadata=dict(waiting.incoming.metadata or {}),
-        owed=True if waiting.incoming.source != IDLE else None,
         arrived_at=waiting.arrived_at,
     )

@@ -14,11 +14,21 @@ from typing import TYPE_CHECKING
 from aalis_agent.fitting import shorter
 from aalis_agent.ports import Journal, Lost, Recorded, TooLong, Waiting
 from aalis_agent.steps import Turn, begin, fold
-from aalis_contracts.journal import Fact, JournalEntry, TurnEnded, TurnResumed, TurnStarted
+from aalis_contracts.journal import (
+    Fact,
+    InputPrepared,
+    JournalEntry,
+    TurnEnded,
+    TurnResumed,
+    TurnStarted,
+)
 from aalis_contracts.subjects import turn_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+IDLE = "idle-trigger"
+"""The source whose messages are never stored (SPEC AG-21)."""
 
 MAX_INPUTS = 500
 """How many waiting inputs one turn covers; what is behind them wakes the next turn."""
@@ -327,3 +337,14 @@ def start_of(last: Recorded) -> int:
 
 def _ends(fact: Fact, turn: Turn) -> bool:
     return isinstance(fact, TurnEnded) and fact.turn_id in {None, turn.turn_id}
+
+
+def as_it_came(waiting: Waiting) -> InputPrepared:
+    """Return an input that nobody has prepared, for a turn that ends before it came to it."""
+    return InputPrepared(
+        input_seq=waiting.seq,
+        message=waiting.incoming,
+        metadata=dict(waiting.incoming.metadata or {}),
+        owed=True if waiting.incoming.source != IDLE else None,
+        arrived_at=waiting.arrived_at,
+    )
