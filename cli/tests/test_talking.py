@@ -1,5 +1,6 @@
 """Talking to a stack that is up: ask, chat, doctor, topology, dead letters."""
 
+import codecs
 import json
 import os
 import pty
@@ -95,6 +96,7 @@ class Terminal:
         ours, theirs = pty.openpty()
         self.end = ours
         self.seen = ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-m", "aalis_cli", "chat", "--data", str(stack.data)],
             env={**os.environ, "TERM": "xterm", "COLUMNS": "200"},
@@ -105,6 +107,11 @@ class Terminal:
         )
         os.close(theirs)
 
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self.end)
+
     def type(self, text: str) -> None:
         os.write(self.end, text.encode())
 
@@ -113,7 +120,7 @@ class Terminal:
         while text not in self.seen:
             assert time.monotonic() < deadline, self.seen
             if select.select([self.end], [], [], 0.2)[0]:
-                self.seen += os.read(self.end, 65536).decode("utf-8", "replace")
+                self.seen += self._decoder.decode(os.read(self.end, 65536))
         self.seen = self.seen.partition(text)[2]
 
 
@@ -131,7 +138,7 @@ def test_at_a_terminal_the_turn_is_seen_while_it_happens(stack: Machine) -> None
         terminal.type("/quit\n")
         assert terminal.process.wait(PATIENCE) == 0
     finally:
-        terminal.process.kill()
+        terminal.close()
 
 
 def test_ctrl_c_stops_an_answer_and_at_the_prompt_the_chat(stack: Machine) -> None:
@@ -147,7 +154,7 @@ def test_ctrl_c_stops_an_answer_and_at_the_prompt_the_chat(stack: Machine) -> No
         terminal.process.send_signal(signal.SIGINT)
         assert terminal.process.wait(PATIENCE) == 0
     finally:
-        terminal.process.kill()
+        terminal.close()
 
 
 def test_a_second_up_says_who_runs_and_how_to_use_it(stack: Machine) -> None:
@@ -216,7 +223,7 @@ async def test_a_dead_letter_is_listed_shown_and_sent_again(stack: Machine) -> N
     assert "no dead letters" in stack.run("dead", "list").printed
     await publish(state(stack).nats_url, "inbound.message.cli.lost", b"not JSON")
 
-    wait_until(lambda: "inbound.message.cli.lost" in stack.run("dead", "list").printed)
+    wait_until(lambda: ".message.cli.lost" in stack.run("dead", "list").printed)
     number, *_ = stack.run("dead", "list").printed.split()
     shown = json.loads(stack.run("dead", "show", number).printed)
     assert shown["body"] == "not JSON"
@@ -225,7 +232,7 @@ async def test_a_dead_letter_is_listed_shown_and_sent_again(stack: Machine) -> N
     retried = stack.run("dead", "retry", number)
     assert retried.printed == f"{number} sent again to inbound.message.cli.lost\n"
     # It is as dead as before, under another number.
-    wait_until(lambda: "inbound.message.cli.lost" in stack.run("dead", "list").printed)
+    wait_until(lambda: ".message.cli.lost" in stack.run("dead", "list").printed)
     assert stack.run("dead", "show", number).process.returncode == 1
 
 
