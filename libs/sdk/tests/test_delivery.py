@@ -96,13 +96,13 @@ async def rig(mesh: Meshes) -> AsyncIterator[Rig]:
 
 async def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
     async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 - the tested code has no event to wait for
+        while not condition():
             await asyncio.sleep(0.02)
 
 
 async def settled(rig: Rig) -> None:
     async with asyncio.timeout(20):
-        while await rig.pending() != (0, 0):  # noqa: ASYNC110 - the server has no event for it
+        while await rig.pending() != (0, 0):
             await asyncio.sleep(0.05)
 
 
