@@ -12,7 +12,7 @@ from aalis_sdk import embedded
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Machine]:
-    made = Machine(tmp_path)
+    made = Machine(tmp_path / "machine")
     yield made
     made.sweep()
 

@@ -96,6 +96,7 @@ class Terminal:
         ours, theirs = pty.openpty()
         self.end = ours
         self.seen = ""
+        self.passed = ""
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-m", "aalis_cli", "chat", "--data", str(stack.data)],
@@ -121,7 +122,7 @@ class Terminal:
             assert time.monotonic() < deadline, self.seen
             if select.select([self.end], [], [], 0.2)[0]:
                 self.seen += self._decoder.decode(os.read(self.end, 65536))
-        self.seen = self.seen.partition(text)[2]
+        self.passed, _, self.seen = self.seen.partition(text)
 
 
 def test_at_a_terminal_the_turn_is_seen_while_it_happens(stack: Machine) -> None:
@@ -144,10 +145,13 @@ def test_at_a_terminal_the_turn_is_seen_while_it_happens(stack: Machine) -> None
 def test_ctrl_c_stops_an_answer_and_at_the_prompt_the_chat(stack: Machine) -> None:
     terminal = Terminal(stack)
     try:
+        terminal.await_text("session ")
+        terminal.await_text(" · ")
+        session = terminal.passed
         terminal.await_text("› ")
         terminal.type("!hang\n")
-        before = (stack.data / "logs" / "agent-1.log").read_text()
-        wait_until(lambda: (stack.data / "logs" / "agent-1.log").read_text() != before)
+        # The agent says how full the context is before it asks the model.
+        wait_until(lambda: session in (stack.data / "logs" / "agent-1.log").read_text())
         terminal.process.send_signal(signal.SIGINT)
         terminal.await_text("aborted")
         terminal.await_text("› ")

@@ -49,8 +49,8 @@ async def test_the_adapter_of_the_page_sends_and_receives(
     script = tmp_path / "adapter.py"
     script.write_text(_adapter(), encoding="utf-8")
     two = await asyncio.gather(
-        _run(script, nats_server.url, "demo", "room-1", "!say for demo"),
-        _run(script, nats_server.url, "other", "room-1", "!say for other"),
+        _run(script, nats_server.url, "demo", "demo:room-1", "!say for demo"),
+        _run(script, nats_server.url, "other", "other:room-1", "!say for other"),
     )
     assert [code for code, _, _ in two] == [0, 0], two
     assert [out.strip() for _, out, _ in two] == ["for demo", "for other"]

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from aalis_contracts.contract import Contract
     from aalis_sdk.mesh import Mesh
 
+_ABORT_AGAIN_SECONDS = 0.25
 _QUIT = frozenset({"/quit", "/exit"})
 
 
@@ -181,7 +182,9 @@ async def _at_a_terminal(
             if not text:
                 continue
             view = _View(conversation)
-            interrupts.instead = lambda: _abort(conversation, mesh)
+            aborting = asyncio.Event()
+            until_aborted = asyncio.create_task(_abort(conversation, mesh, aborting))
+            interrupts.instead = aborting.set
             try:
                 async with view.showing():
                     answer = await _answer(conversation, text, talk.timeout)
@@ -190,19 +193,26 @@ async def _at_a_terminal(
                 view.line(str(failure), "red")
             finally:
                 interrupts.instead = None
+                until_aborted.cancel()
     return 0
 
 
-def _abort(conversation: Conversation, mesh: Mesh) -> None:
-    """Ask the agent to end the running turn; its end is then heard like any other."""
-    from aalis_contracts import subjects
-    from aalis_contracts.rpc import AbortedLanes, SessionAbort
+async def _abort(conversation: Conversation, mesh: Mesh, wanted: asyncio.Event) -> None:
+    """When it is `wanted`, have the agent end the running turn; its end is heard like any other.
 
-    request = mesh.request(
-        subjects.request(subjects.SESSION_ABORT),
-        SessionAbort(session_id=conversation.session_id),
-        AbortedLanes,
-    )
-    task = asyncio.ensure_future(request)
-    # Nobody answers when no agent is there; then there is nothing to end.
-    task.add_done_callback(lambda done: done.cancelled() or done.exception())
+    A turn that has not begun cannot be ended yet, and an agent that is absent cannot end it now:
+    asked again until it has, or until whoever waits for the answer cancels this.
+    """
+    from aalis_contracts import subjects
+    from aalis_contracts.errors import Fault
+    from aalis_contracts.rpc import AbortedLanes, SessionAbort
+    from aalis_sdk.mesh import Absent
+
+    await wanted.wait()
+    subject = subjects.request(subjects.SESSION_ABORT)
+    request = SessionAbort(session_id=conversation.session_id)
+    while True:
+        with contextlib.suppress(Absent, Fault):
+            if (await mesh.request(subject, request, AbortedLanes)).lanes:
+                return
+        await asyncio.sleep(_ABORT_AGAIN_SECONDS)

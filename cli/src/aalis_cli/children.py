@@ -10,6 +10,8 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
+from aalis_sdk.embedded import announcing
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
@@ -64,20 +66,19 @@ class Child:
         """What this replica is told beside what we were told ourselves."""
         return {**self.environment, "AALIS_INSTANCE": self.instance}
 
-    def start(self) -> int:
-        """Start the process and return its id."""
+    def start(self, guardian: int) -> None:
+        """Start the process; it makes itself known on the descriptor `guardian`."""
         self.started_ms = int(time.time() * 1000)
         with self.log.open("ab") as output:
             # In a session of its own Ctrl-C of a terminal does not reach it: we end it, in order.
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", self.module],
+                announcing("service", [sys.executable, "-P", "-m", self.module]),
                 env={**os.environ, **self.own_environment},
                 stdin=subprocess.DEVNULL,
-                stdout=output,
+                stdout=guardian,
                 stderr=output,
                 start_new_session=True,
             )
-        return self.process.pid
 
     @property
     def running(self) -> bool:

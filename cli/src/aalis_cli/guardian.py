@@ -62,12 +62,11 @@ class Guardian:
             self._tell(f"remove {remove}")
 
     def fileno(self) -> int:
-        """Return the descriptor of the pipe, for a child that starts processes in our place."""
-        return self._shell.stdin.fileno() if self._shell.stdin is not None else -1
+        """Return the descriptor on which a new process makes itself known: `service PID`.
 
-    def watch(self, pid: int, *, server: bool = False) -> None:
-        """Take `pid` into care; servers are ended after everything else."""
-        self._tell(f"{'server' if server else 'service'} {pid}")
+        Or `server PID`: servers are ended after everything else.
+        """
+        return self._shell.stdin.fileno() if self._shell.stdin is not None else -1
 
     def forget(self, pid: int) -> None:
         """`pid` has ended, and its number may soon be somebody else's."""

@@ -119,7 +119,7 @@ class Stack:
             self._nursery.want(self.children)
             return
         for child in self.children:
-            self._guardian.watch(child.start())
+            child.start(self._guardian.fileno())
 
     async def settle(self) -> None:
         """Wait until every process is known; after that each can be ended."""
@@ -158,23 +158,24 @@ class Stack:
     async def _start_nats(self) -> None:
         if self._plan.nats is None:
             self._nats = await self._server("NATS", lambda: self._nats_on(self._plan.port))
-            self._guardian.watch(self._nats.process.pid, server=True)
 
     async def _start_valkey(self) -> None:
         if self._plan.redis is None:
-            directory = self._place.directory / "valkey"
-            self._valkey = await self._server("Valkey", lambda: start_valkey(directory))
-            self._guardian.watch(self._valkey.process.pid, server=True)
+            self._valkey = await self._server("Valkey", self._valkey_on)
 
     def _nats_on(self, port: int) -> Server:
-        directory = self._place.directory / "nats"
+        directory, announce = self._place.directory / "nats", self._guardian.fileno()
         if port:
             try:
-                return start_nats(directory, port=port)
+                return start_nats(directory, port=port, announce=announce)
             except ServerFailed:
                 if port != FIRST_PORT:
                     raise
-        return start_nats(directory)
+        return start_nats(directory, announce=announce)
+
+    def _valkey_on(self, port: int | None = None) -> Server:
+        directory = self._place.directory / "valkey"
+        return start_valkey(directory, port=port, announce=self._guardian.fileno())
 
     async def _server(self, name: str, start: Callable[[], Server]) -> Server:
         try:
@@ -209,7 +210,7 @@ class Stack:
                     due[child.instance] = time.monotonic() + self._bury(child)
                 elif time.monotonic() >= due[child.instance]:
                     del due[child.instance]
-                    self._guardian.watch(child.start())
+                    child.start(self._guardian.fileno())
                     self._say(f"{child.instance} was started again")
 
     def _bury(self, child: Child) -> float:
@@ -232,15 +233,12 @@ class Stack:
             self._say(f"NATS died; starting it again on port {port} (log: {self._nats.log})")
             self._guardian.forget(self._nats.process.pid)
             self._nats = await self._server("NATS", lambda: self._nats_on(port))
-            self._guardian.watch(self._nats.process.pid, server=True)
             self._place.announce(self.state)
         if self._valkey is not None and self._valkey.process.poll() is not None:
             port = self._valkey.port
             self._say(f"Valkey died; starting it again on port {port} (log: {self._valkey.log})")
             self._guardian.forget(self._valkey.process.pid)
-            directory = self._place.directory / "valkey"
-            self._valkey = await self._server("Valkey", lambda: start_valkey(directory, port=port))
-            self._guardian.watch(self._valkey.process.pid, server=True)
+            self._valkey = await self._server("Valkey", lambda: self._valkey_on(port))
 
     # down --------------------------------------------------------------------------------
 

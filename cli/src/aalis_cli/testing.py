@@ -64,15 +64,18 @@ class Machine:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.temporary = directory / "tmp"
-        self.temporary.mkdir()
+        self.temporary.mkdir(parents=True)
         self.data = directory / "data"
         self._mark = f"AALIS_TEST_MARK={uuid.uuid4().hex}"
+        self._commands: list[Command] = []
 
     def start(self, *arguments: str, **environment: str) -> Command:
         """Start a command; `environment` is what it is told beside our own."""
         name, _, value = self._mark.partition("=")
         told = {**os.environ, "TMPDIR": str(self.temporary), name: value, **environment}
-        return Command([*arguments, "--data", str(self.data)], told, self.directory)
+        command = Command([*arguments, "--data", str(self.data)], told, self.directory)
+        self._commands.append(command)
+        return command
 
     def run(self, *arguments: str, stdin: str = "", **environment: str) -> Command:
         """Run a command to its end."""
@@ -88,10 +91,16 @@ class Machine:
         for directory in Path("/proc").iterdir():
             if directory.name.isdigit():
                 with contextlib.suppress(OSError):
-                    if self._mark.encode() in (directory / "environ").read_bytes():
+                    if self._is_from_here(directory):
                         line = (directory / "cmdline").read_bytes().replace(b"\0", b" ").decode()
                         found[int(directory.name)] = line.strip()
         return found
+
+    def _is_from_here(self, process: Path) -> bool:
+        if self._mark.encode() in (process / "environ").read_bytes():
+            return True
+        # Valkey writes its title over its environment; where it works is not overwritten.
+        return (process / "cwd").readlink().is_relative_to(self.directory)
 
     def pid_of(self, part: str) -> int:
         """Return the id of the one process whose command line has `part`."""
@@ -103,10 +112,13 @@ class Machine:
         return [*self.processes().values(), *(str(path) for path in self.temporary.iterdir())]
 
     def sweep(self) -> None:
-        """End whatever a failed test left."""
-        for pid in self.processes():
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
+        """End whatever a test left, and see it gone."""
+        while pids := self.processes():
+            for pid in pids:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+        for command in self._commands:
+            command.end()
 
 
 def wait_until(holds: Callable[[], object], patience: float = PATIENCE) -> None:

@@ -20,7 +20,10 @@ import time
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 MAX_PAYLOAD: Final = 8 * 1024 * 1024
 """Bytes that one message may have, in every server config that is shipped (DESIGN §4)."""
@@ -81,10 +84,23 @@ class Server:
         self.process.send_signal(signal.SIGCONT)
 
 
-def start_nats(directory: Path, *, port: int = -1, sync: str = "always") -> Server:
+def announcing(word: str, command: list[str]) -> list[str]:
+    """Return a command that prints `word PID`, then becomes `command` with its output on stderr.
+
+    Whoever reads that line knows of the process before it has done anything, even if the one that
+    started it was killed in the same moment.
+    """
+    return ["/bin/sh", "-c", '(echo "$0 $$"); exec "$@" >&2', word, *command]
+
+
+def start_nats(
+    directory: Path, *, port: int = -1, sync: str = "always", announce: int | None = None
+) -> Server:
     """Start a NATS server with JetStream under `directory`; `port` -1 = a free one.
 
-    `sync` is JetStream's `sync_interval`: `always`, or a duration such as `2m`.
+    `sync` is JetStream's `sync_interval`: `always`, or a duration such as `2m`. `announce` is a
+    descriptor to which `server PID` is written before the server starts, and `ended PID` if it
+    could not.
     """
     binary = _script("nats-server")
     directory.mkdir(parents=True, exist_ok=True)
@@ -101,20 +117,27 @@ def start_nats(directory: Path, *, port: int = -1, sync: str = "always") -> Serv
         encoding="utf-8",
     )
     log = directory / "nats.log"
-    process = _spawn([binary, "-c", str(config)], log)
-    ports = _await_ports(directory, process, log)
+    process = _spawn([binary, "-c", str(config)], log, announce)
+    with _withdrawn_on_failure(process, announce):
+        ports = _await_ports(directory, process, log)
     return Server("nats", str(ports["nats"][0]), process, log)
 
 
-def start_valkey(directory: Path, *, port: int | None = None) -> Server:
-    """Start a Valkey server that keeps nothing on disk; `port` None = a free one."""
+def start_valkey(
+    directory: Path, *, port: int | None = None, announce: int | None = None
+) -> Server:
+    """Start a Valkey server that keeps nothing on disk; `port` None = a free one.
+
+    `announce` is as in `start_nats`.
+    """
     binary = _valkey_binary()
     directory.mkdir(parents=True, exist_ok=True)
     log = directory / "valkey.log"
     chosen = port if port is not None else free_port()
     command = [binary, "--port", str(chosen), "--bind", "127.0.0.1", "--save", "", "--dir"]
-    process = _spawn([*command, str(directory), "--daemonize", "no"], log)
-    _await_valkey(chosen, process, log)
+    process = _spawn([*command, str(directory), "--daemonize", "no"], log, announce)
+    with _withdrawn_on_failure(process, announce):
+        _await_valkey(chosen, process, log)
     return Server("valkey", f"redis://127.0.0.1:{chosen}/0", process, log)
 
 
@@ -125,12 +148,29 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _spawn(command: list[str], log: Path) -> subprocess.Popen[bytes]:
+def _spawn(command: list[str], log: Path, announce: int | None) -> subprocess.Popen[bytes]:
     # A session of its own keeps Ctrl-C of a terminal away: its owner stops it, after the services.
     with log.open("ab") as output:
         return subprocess.Popen(
-            command, stdout=output, stderr=output, stdin=subprocess.DEVNULL, start_new_session=True
+            command if announce is None else announcing("server", command),
+            stdout=output if announce is None else announce,
+            stderr=output,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
         )
+
+
+@contextlib.contextmanager
+def _withdrawn_on_failure(
+    process: subprocess.Popen[bytes], announce: int | None
+) -> Generator[None]:
+    try:
+        yield
+    except ServerFailed:
+        process.wait()
+        if announce is not None:
+            os.write(announce, f"ended {process.pid}\n".encode())
+        raise
 
 
 def _await_ports(
