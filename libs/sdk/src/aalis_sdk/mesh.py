@@ -26,6 +26,7 @@ from aalis_contracts.dead import CONTRACT_HEADER, MESSAGE_ID_HEADER
 from aalis_contracts.errors import ErrorReply, Fault
 from aalis_contracts.subjects import Route, Subject
 from aalis_sdk import tracing
+from aalis_sdk.cancelling import hear_cancellations
 from aalis_sdk.failures import (
     UNREACHABLE,
     Absent,
@@ -141,6 +142,7 @@ class Mesh:
     async def connect(self) -> None:
         """Connect, waiting for as long as no server answers; then start what was declared."""
         self._client = await self._broker.connect()
+        hear_cancellations(self._client)
         self._js = self._client.jetstream(timeout=DEFAULT_TIMEOUT)
         await self._broker.start()
 
