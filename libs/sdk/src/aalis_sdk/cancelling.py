@@ -20,7 +20,9 @@ _Given = ParamSpec("_Given")
 _CALLS: Final = ("publish", "request", "subscribe")
 
 
-def heard(call: Callable[_Given, Coroutine[Any, Any, _Result]]) -> Callable[_Given, Coroutine[Any, Any, _Result]]:
+def heard(
+    call: Callable[_Given, Coroutine[Any, Any, _Result]],
+) -> Callable[_Given, Coroutine[Any, Any, _Result]]:
     """Return `call`, which raises CancelledError if its task was cancelled while it ran."""
 
     @functools.wraps(call)
