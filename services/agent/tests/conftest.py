@@ -98,7 +98,7 @@ class Replica:
             **ports,
             endings=endings,
             texts=world.texts,
-            counter_for=_heuristic,
+            counter_for=self._counter_for,
             usage_log=UsageLog(),
             calibrations={},
             options=world.options,
@@ -113,6 +113,9 @@ class Replica:
         )
         world.outbound.listeners.append(self._hear)
 
+    async def _counter_for(self, _: str) -> Counter:
+        return self.world.counter
+
     async def _hear(self, event: Any) -> None:
         if not self.dead:
             await self.intake.aborted(event)
@@ -125,10 +128,6 @@ class Replica:
                 task.cancel()
 
 
-async def _heuristic(_: str) -> Counter:
-    return HeuristicCounter()
-
-
 @dataclass
 class World:
     """Everything around the agent, and its replicas."""
@@ -136,6 +135,7 @@ class World:
     script: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     models_of_script: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     options: Options = field(default_factory=Options)
+    counter: Counter = field(default_factory=HeuristicCounter)
     verdicts: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
     rejected: dict[int, Reject] = field(default_factory=dict[int, Reject])
 
