@@ -51,6 +51,25 @@ def well_formed_json(value: _Value, room: int = MAX_NESTING) -> _Value:
     return cast("_Value", [well_formed_json(item, room - 1) for item in items])
 
 
+def parse_object(text: str) -> JsonObject:
+    """Read the strict JSON text of an object, its strings made well-formed.
+
+    ValueError with the reason when it is none: malformed, NaN or Infinity, another type, or
+    nested deeper than any body may be.
+    """
+    try:
+        value: object = json.loads(text, parse_constant=_refuse)
+        if not isinstance(value, dict):
+            raise ValueError(f"{type(value).__name__} instead of an object")
+        return well_formed_json(cast("JsonObject", value))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _refuse(constant: str) -> object:
+    raise ValueError(f"{constant} is not JSON")
+
+
 def cut(text: str, limit: int, suffix: str) -> str:
     """Return `text` unchanged if it has at most `limit` characters, else its head + `suffix`.
 

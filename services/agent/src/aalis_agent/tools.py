@@ -8,10 +8,9 @@ under the same key, and its host answers with what it has.
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from jsonschema import Draft202012Validator
 
@@ -21,7 +20,7 @@ from aalis_agent.together import together
 from aalis_contracts.events import ToolExecute
 from aalis_contracts.hooks import TOOL_AFTER, TOOL_BEFORE, ToolAfterData, ToolBeforeData
 from aalis_contracts.journal import ToolFinished, ToolStarted
-from aalis_contracts.text import well_formed, well_formed_json
+from aalis_contracts.text import parse_object, well_formed
 from aalis_contracts.tools import (
     InboundOrigin,
     ToolCallContext,
@@ -288,10 +287,9 @@ def changed_the_history(one: Round) -> bool:
 
 def _says_ok(content: str) -> bool:
     try:
-        value: object = json.loads(content)
-    except (ValueError, RecursionError):
+        return parse_object(content).get("ok") is True
+    except ValueError:
         return False
-    return isinstance(value, dict) and cast("JsonObject", value).get("ok") is True
 
 
 def parse_arguments(arguments: str) -> JsonObject | str:
@@ -299,12 +297,9 @@ def parse_arguments(arguments: str) -> JsonObject | str:
     if not arguments.strip():
         return {}
     try:
-        parsed: object = json.loads(arguments)
-    except (ValueError, RecursionError) as error:
+        return parse_object(arguments)
+    except ValueError as error:
         return str(error)
-    if not isinstance(parsed, dict):
-        return f"{type(parsed).__name__} instead of an object"
-    return well_formed_json(cast("JsonObject", parsed))
 
 
 def schema_problems(schema: JsonObject, args: JsonObject) -> str:
