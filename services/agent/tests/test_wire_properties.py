@@ -300,25 +300,16 @@ def test_the_last_words_of_the_person_arrive_unless_they_alone_are_too_much(
         assert any(well_formed(spoken[-1].content or "") in (one.content or "") for one in shown)
 
 
-@examples(80)
-@given(
-    histories,
-    st.integers(1, 6_000),
-    st.none() | st.integers(1, 8_000),
-    st.floats(0.01, 1),
-    st.integers(0, 3_000),
-    st.booleans(),
-)
-def test_a_call_never_asks_for_more_than_the_window_holds(  # noqa: PLR0913 - one a figure
-    listed: list[Message],
-    window: int,
-    most: int | None,
-    ratio: float,
-    tools: int,
-    again: bool,
+@examples(120)
+@given(histories, st.none() | st.integers(1, 8_000), st.sampled_from([0.01, 0.5, 1.0]), st.data())
+def test_a_call_never_asks_for_more_than_the_window_holds(
+    listed: list[Message], most: int | None, ratio: float, drawn: st.DataObject
 ) -> None:
+    tools = drawn.draw(st.sampled_from([0, 30, 900]), label="tools")
+    used = total(listed) + tools
+    window = drawn.draw(st.integers(1, 200) | st.integers(used + 1, used + 40), label="window")
     planned = plan_budgets(window, most, threshold_ratio=ratio, memory_budget=4_096)
-    budgets = planned.lowered() if again else planned
+    budgets = planned.lowered() if drawn.draw(st.booleans(), label="again") else planned
     trimmed = fitted(listed, budgets, tools)
     if trimmed.overflow is not None:
         assert trimmed.overflow.used > trimmed.overflow.limit
