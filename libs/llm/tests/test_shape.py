@@ -1,9 +1,7 @@
 """The ten rules of SPEC §2.9, by tables and on any list that hypothesis thinks of."""
 
 import json
-import re
 from collections.abc import Sequence
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -13,7 +11,6 @@ from aalis_contracts.catalogue import Catalogue
 from aalis_contracts.messages import FunctionCall, Message, ToolCall
 from aalis_contracts.models import ProfileName
 from aalis_contracts.text import well_formed
-from aalis_llm.profiles import PROFILES
 from aalis_llm.shape import shape, to_provider_messages
 from aalis_llm.shape_reasoning import prefix_digest
 from aalis_llm.testing import broken_rules
@@ -57,12 +54,24 @@ TEXTS = st.one_of(
 )
 NAMES = st.sampled_from(["f", "", "  ", "a.b", "x" * 70, "字"])
 ARGUMENTS = st.sampled_from(
-    ["", "{}", '{"a":1}', "[]", "3", "null", '"x"', '{"a":', '{"a":NaN}', r'{"a":"\udc00"}', "\ud83d"]
+    [
+        "",
+        "{}",
+        '{"a":1}',
+        "[]",
+        "3",
+        "null",
+        '"x"',
+        '{"a":',
+        '{"a":NaN}',
+        r'{"a":"\udc00"}',
+        "\ud83d",
+    ]
 )
 CALLS = st.builds(
     ToolCall, id=IDS, function=st.builds(FunctionCall, name=NAMES, arguments=ARGUMENTS)
 )
-IMAGES = st.one_of(st.none(), st.lists(st.sampled_from([PNG, "data/images/x.png"]), max_size=2))
+IMAGES = st.one_of(st.none(), st.lists(st.sampled_from([PNG, "data/images/x.png", "https://x/\ud83d"]), max_size=2))
 MESSAGES = st.builds(
     Message,
     role=st.sampled_from(["system", "user", "assistant", "assistant", "tool", "tool", "notice"]),
@@ -93,6 +102,26 @@ def test_any_list_fits_afterwards_and_fitting_it_again_changes_nothing(
     again = shape(once, name, vision=vision, provider_id="p", model="m")
     assert again.messages == once
     assert again.repairs == {}
+
+
+@examples(100)
+@given(LISTS)
+def test_what_a_model_signed_on_the_wire_goes_back_as_it_was(messages: list[Message]) -> None:
+    sent = to_provider_messages(messages, "anthropic", provider_id="p", model="m")
+    block = {"type": "thinking", "thinking": "so", "signature": "SIG"}
+    for at, message in enumerate(sent):
+        if message.role == "assistant":
+            data = {"provider": "p", "model": "m", "blocks": [block]}
+            data["prefix"] = prefix_digest(sent[:at])
+            sent[at] = message.model_copy(
+                update={"reasoning_content": "so", "provider_data": data}
+            )
+
+    assert broken_rules(sent, "anthropic") == []
+    again = to_provider_messages(sent, "anthropic", provider_id="p", model="m")
+    assert again == sent
+    stranger = to_provider_messages(sent, "anthropic", provider_id="p", model="other")
+    assert all(one.provider_data is None for one in stranger)
 
 
 @given(LISTS, st.sampled_from(ALL))

@@ -63,7 +63,13 @@ async def test_ctx_020_a_side_call_is_repaired_like_any_other(world: World) -> N
     asked = await asked_for_a_summary(world, messages_of("ctx-020"))
 
     assert broken_rules(asked.messages, "openai") == []
-    assert [one.role for one in asked.messages] == ["user", "assistant", "tool", "user", "assistant"]
+    assert [one.role for one in asked.messages] == [
+        "user",
+        "assistant",
+        "tool",
+        "user",
+        "assistant",
+    ]
 
 
 async def test_ctx_044_a_side_call_shows_no_reasoning_and_does_not_think(world: World) -> None:
@@ -103,9 +109,7 @@ async def test_ctx_121_a_blank_tool_name_is_answered_three_times_at_most(world: 
 
 
 @pytest.mark.parametrize("number", [2, 10])
-async def test_ctx_124_a_call_id_may_come_again_in_every_message(
-    world: World, number: int
-) -> None:
+async def test_ctx_124_a_call_id_may_come_again_in_every_message(world: World, number: int) -> None:
     world.tools.add("echo", echo)
     rules: list[dict[str, Any]] = [
         {

@@ -38,7 +38,19 @@ PNG: Final = "data:image/png;base64,AAAA"
 NOW: Final = 1_700_000_000_000
 
 words = st.sampled_from(
-    ["", " ", "\n", "hi", "字", "[x] y", "[系统通知] z", "👨‍👩‍👧", "\ud83d", "a\udc00b", "<|endoftext|>"]
+    [
+        "",
+        " ",
+        "\n",
+        "hi",
+        "字",
+        "[x] y",
+        "[系统通知] z",
+        "👨‍👩‍👧",
+        "\ud83d",
+        "a\udc00b",
+        "<|endoftext|>",
+    ]
 )
 lengths = st.sampled_from([1, 1, 1, 40, 250, 1_600])
 
@@ -95,7 +107,9 @@ def answered(draw: st.DrawFn, call_id: str | None) -> Message:
 
 @st.composite
 def others(draw: st.DrawFn) -> Message:
-    role = draw(st.sampled_from(["user", "user", "user", "assistant", "system", "notice", "critic"]))
+    role = draw(
+        st.sampled_from(["user", "user", "user", "assistant", "system", "notice", "critic"])
+    )
     kinds = [None, None, None, "event-marker", "cross-session-delegation", "poke"]
     injectors = [None, None, None, {"injector": "x/y"}, {"injector": ""}, {"deep": [{"a": [1]}]}]
     return Message(
@@ -193,9 +207,7 @@ cases = st.builds(
 
 
 def sent(messages: Sequence[Message], profile: ProfileName, *, vision: bool = False) -> Shaped:
-    return shape(
-        messages, profile, vision=vision, provider_id="p", model="m", catalogue=TEXTS
-    )
+    return shape(messages, profile, vision=vision, provider_id="p", model="m", catalogue=TEXTS)
 
 
 def fitted(messages: Sequence[Message], budgets: Budgets, tools: int = 0) -> Trimmed:

@@ -60,7 +60,8 @@ def parse_object(text: str) -> JsonObject:
     try:
         value: object = json.loads(text, parse_constant=_refuse)
         if not isinstance(value, dict):
-            raise ValueError(f"{type(value).__name__} instead of an object")
+            reason = f"{type(value).__name__} instead of an object"
+            raise ValueError(reason)  # noqa: TRY004 - the text is wrong, not the caller's type
         return well_formed_json(cast("JsonObject", value))
     except RecursionError:
         raise ValueError("nested too deeply") from None

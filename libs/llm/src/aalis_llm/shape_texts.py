@@ -39,6 +39,9 @@ def translate_roles(
             update["reasoning_content"] = mended
         if message.name is not None and message.name != (name := well_formed(message.name)):
             update["name"] = name
+        images = message.images
+        if images and images != (mended_images := [well_formed(image) for image in images]):
+            update["images"] = mended_images
         if message.tool_calls is not None and (role != "assistant" or not message.tool_calls):
             update["tool_calls"] = None
         kept.append(message.model_copy(update=update) if update else message)

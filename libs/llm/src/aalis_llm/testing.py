@@ -40,7 +40,7 @@ def broken_rules(
         *_reasoning(messages, profile),
     ]
     for message in messages:
-        found += _of_message(message, profile, vision=vision)
+        found += [*_of_message(message, profile, vision=vision), *_of_calls(message)]
     return sorted(set(found))
 
 
@@ -129,12 +129,6 @@ def _of_message(message: Message, profile: ProfileName, *, vision: bool) -> Iter
             yield "SHAPE-8: a call does not have its kind of empty text"
         elif not calls and not (message.role == "user" and message.images):
             yield "SHAPE-8: a message is empty"
-    if message.tool_calls is not None and not (calls and message.role == "assistant"):
-        yield "SHAPE-1: calls are made by nobody, or there are none"
-    if not all(_NAME.fullmatch(call.function.name) for call in calls):
-        yield "SHAPE-4: a tool name is not legal"
-    if not all(_is_object(call.function.arguments) for call in calls):
-        yield "SHAPE-4: arguments are no JSON object"
     if message.images and not (vision and message.role in _IMAGES[profile]):
         yield "SHAPE-9: an image is sent where none is taken"
     if message.role not in {"system", "user", "assistant", "tool"}:
@@ -142,8 +136,20 @@ def _of_message(message: Message, profile: ProfileName, *, vision: bool) -> Iter
     if message.kind == "event-marker":
         yield "SHAPE-10: a control kind is sent"
     strings = [text, message.name, message.reasoning_content, message.tool_call_id]
-    strings += [one for call in calls for one in (call.id, call.function.arguments)]
     if not all(_is_well_formed(one) for one in (*strings, *(message.images or ())) if one):
+        yield "SHAPE-10: a string is not well-formed"
+
+
+def _of_calls(message: Message) -> Iterator[str]:
+    calls = message.tool_calls or []
+    if message.tool_calls is not None and not (calls and message.role == "assistant"):
+        yield "SHAPE-1: calls are made by nobody, or there are none"
+    if not all(_NAME.fullmatch(call.function.name) for call in calls):
+        yield "SHAPE-4: a tool name is not legal"
+    if not all(_is_object(call.function.arguments) for call in calls):
+        yield "SHAPE-4: arguments are no JSON object"
+    strings = [one for call in calls for one in (call.id, call.function.arguments)]
+    if not all(map(_is_well_formed, strings)):
         yield "SHAPE-10: a string is not well-formed"
 
 
