@@ -544,6 +544,7 @@ _ALL: Final[tuple[Contract, ...]] = (
         turn_id=_TURN,
         platform=_PLATFORM,
         user_id="30003",
+        persona="catgirl",
     ),
     _clear_report,
     MemoryClearData(

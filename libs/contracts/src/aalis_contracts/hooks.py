@@ -93,7 +93,11 @@ class ToolAfterData(Contract):
 
 
 class ReplyBeforeData(Contract):
-    """HOOK-7: the text that is about to become the reply."""
+    """HOOK-7: the text that is about to become the reply, and what the turn was planned with.
+
+    The last three are the settings with which the turn began: a change in its middle concerns the
+    next one, and an interceptor judges the text by what the model was told (AG-22, PER-1).
+    """
 
     content: str
     archive_content: str | None = None
@@ -106,6 +110,9 @@ class ReplyBeforeData(Contract):
     turn_id: str
     platform: str
     user_id: str | None = None
+    persona: str | None = None
+    disable_output_format: bool | None = None
+    client_side_json_rendering: bool | None = None
 
 
 class ClearReport(Contract):

@@ -219,6 +219,13 @@ class StreamFrame(Contract):
     shortened: bool | None = None
 
 
+def sender_label(nickname: str | None, user_id: str | None) -> str | None:
+    """Return `nick(id)`, else what there is of the two (SPEC CON-41)."""
+    if nickname and user_id:
+        return f"{nickname}({user_id})"
+    return nickname or user_id or None
+
+
 def flatten_content(content: object) -> tuple[str | None, list[str]]:
     """Turn any `content` met at an edge into text and image references (SPEC CON-7).
 

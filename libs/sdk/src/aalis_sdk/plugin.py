@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from aalis_sdk.registry import Registry
 
 Event = TypeVar("Event", bound=Contract)
+Request = TypeVar("Request", bound=Contract)
 
 
 class Stop(Exception):
@@ -250,6 +251,21 @@ class Plugin:
         ) -> Callable[[Event], Awaitable[None]]:
             queue = self.name if shared else ""
             self._listeners.append(lambda mesh: mesh.listen(template, event, handler, queue=queue))
+            return handler
+
+        return declare
+
+    def respond(
+        self, template: str, request: type[Request]
+    ) -> Callable[
+        [Callable[[Request], Awaitable[Contract]]], Callable[[Request], Awaitable[Contract]]
+    ]:
+        """Answer requests on a subject; one replica answers each (SPEC REG-8)."""
+
+        def declare(
+            handler: Callable[[Request], Awaitable[Contract]],
+        ) -> Callable[[Request], Awaitable[Contract]]:
+            self._listeners.append(lambda mesh: mesh.respond(template, request, handler))
             return handler
 
         return declare

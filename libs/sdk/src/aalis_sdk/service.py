@@ -91,8 +91,10 @@ def run_plugin(plugin: Plugin) -> None:
 class PluginService:
     """A plugin as a whole service: it is ready when it has offered everything."""
 
-    def __init__(self, plugin: Plugin, mesh: Mesh, registry: Registry) -> None:
-        self.capabilities: list[str] = []
+    def __init__(
+        self, plugin: Plugin, mesh: Mesh, registry: Registry, *capabilities: str
+    ) -> None:
+        self.capabilities = list(capabilities)
         self._plugin = plugin
         self._mesh = mesh
         self._registry = registry

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -56,6 +57,17 @@ class MeshSettings(BaseSettings):
             raise ValueError(message)
         return value
 
+    @field_validator("tz")
+    @classmethod
+    def _known_zone(cls, value: str) -> str:
+        _zone(value)
+        return value
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """The time zone that `tz` names."""
+        return _zone(self.tz)
+
     @field_validator("log_level")
     @classmethod
     def _known_level(cls, value: str) -> str:
@@ -63,6 +75,14 @@ class MeshSettings(BaseSettings):
             message = "use DEBUG, INFO, WARNING or ERROR"
             raise ValueError(message)
         return value.upper()
+
+
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        message = "not an IANA time zone, such as UTC or Asia/Shanghai"
+        raise ValueError(message) from None
 
 
 AnySettings = TypeVar("AnySettings", bound=BaseSettings)

@@ -6,7 +6,6 @@ import asyncio
 import os
 import time
 from typing import TYPE_CHECKING
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from aalis_agent.aborts import Aborts
 from aalis_agent.adapters.contributors_rpc import MeshContributors
@@ -44,7 +43,6 @@ from aalis_sdk.sessions import Sessions
 from aalis_sdk.topology import AGENT_CONSUMER, AGENT_INBOX
 
 if TYPE_CHECKING:
-    from datetime import tzinfo
 
     from aalis_agent.tokens import Counter
     from aalis_sdk.mesh import Mesh, Offer
@@ -117,7 +115,7 @@ class Agent:
             usage_log=UsageLog(),
             calibrations={},
             options=_options(settings),
-            zone=_zone(settings.tz),
+            zone=settings.zone,
             now=_now,
             log=log,
         )
@@ -232,14 +230,6 @@ def _options(settings: AgentSettings) -> Options:
         tool_result_max_ratio=settings.tool_result_max_ratio,
         trim_threshold_ratio=settings.trim_threshold_ratio,
     )
-
-
-def _zone(name: str) -> tzinfo:
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError):
-        message = f"AALIS_TZ={name!r}: not an IANA time zone, such as UTC or Asia/Shanghai"
-        raise StartFailed(message) from None
 
 
 def _now() -> int:

@@ -27,6 +27,9 @@ async def conclude(parts: Parts, lane: Lane, bench: Bench) -> TurnReplying | Rep
         turn_id=turn.answer_id,
         platform=turn.answered.message.platform,
         user_id=turn.answered.message.user_id,
+        persona=bench.config.persona,
+        disable_output_format=bench.config.disable_output_format,
+        client_side_json_rendering=bench.config.client_side_json_rendering,
     )
     if parts.interceptors.anyone(REPLY_BEFORE):
         data = (await parts.interceptors.run(REPLY_BEFORE, data)).data
