@@ -83,7 +83,7 @@ _ZH: Final[dict[str, str]] = {
     "budgetNoData": (
         "该会话尚未产生 token:usage 事件（可能还没有进行第一次模型调用，或从未调用过模型）。"
     ),
-    # personas (PER-3, PER-4, PER-7)
+    # what a model is told under a persona
     "personaName": "你是{name}。",
     "personaTraits": "你的特点：",
     "personaFormat": "只输出一个 JSON 对象，前后不要有任何其他文字。它的字段：",

@@ -91,9 +91,7 @@ def run_plugin(plugin: Plugin) -> None:
 class PluginService:
     """A plugin as a whole service: it is ready when it has offered everything."""
 
-    def __init__(
-        self, plugin: Plugin, mesh: Mesh, registry: Registry, *capabilities: str
-    ) -> None:
+    def __init__(self, plugin: Plugin, mesh: Mesh, registry: Registry, *capabilities: str) -> None:
         self.capabilities = list(capabilities)
         self._plugin = plugin
         self._mesh = mesh

@@ -43,7 +43,6 @@ from aalis_sdk.sessions import Sessions
 from aalis_sdk.topology import AGENT_CONSUMER, AGENT_INBOX
 
 if TYPE_CHECKING:
-
     from aalis_agent.tokens import Counter
     from aalis_sdk.mesh import Mesh, Offer
     from aalis_sdk.registry import Registry

@@ -91,13 +91,11 @@ def _reply_key(found: Mapping[str, JsonValue], demanded: Format) -> str:
 
 def _as_meant(value: JsonValue, kind: FieldType) -> str | int | float | bool | None:
     """Return a value of the type that is wanted, None if it is of another."""
-    match kind:
-        case "string":
-            return value if isinstance(value, str) else None
-        case "boolean":
-            return value if isinstance(value, bool) else _BOOLEANS.get(_lowered(value))
-        case "number":
-            return _number(value)
+    if kind == "string":
+        return value if isinstance(value, str) else None
+    if kind == "boolean":
+        return value if isinstance(value, bool) else _BOOLEANS.get(_lowered(value))
+    return _number(value)
 
 
 def _number(value: JsonValue) -> int | float | None:

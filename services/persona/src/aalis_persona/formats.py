@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Final, Literal, cast, get_args
 
 from aalis_contracts.catalogue import Catalogue
+from aalis_contracts.text import compact_json
 from aalis_persona.cards import Card
 
 FieldType = Literal["string", "number", "boolean"]
 TYPES: Final[tuple[FieldType, ...]] = get_args(FieldType)
-_EXAMPLES: Final[dict[FieldType, str]] = {"string": '"…"', "number": "0", "boolean": "true"}
+_EXAMPLES: Final[dict[FieldType, object]] = {"string": "…", "number": 0, "boolean": True}
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,6 @@ def instruction(card: Card, demanded: Format, texts: Catalogue) -> str:
         if not said and name == demanded.reply:
             said = texts.text("personaReplyField")
         lines.append(f"- {name} ({kind}): {said}" if said else f"- {name} ({kind})")
-    example = ", ".join(f'"{name}": {_EXAMPLES[kind]}' for name, kind in demanded.fields.items())
-    lines.append(texts.text("personaFormatExample", example=f"{{{example}}}"))
+    example = compact_json({name: _EXAMPLES[kind] for name, kind in demanded.fields.items()})
+    lines.append(texts.text("personaFormatExample", example=example))
     return "\n".join(lines)

@@ -90,6 +90,5 @@ class Personas:
         if data.types is not None and _CLEARED_WITH.isdisjoint(data.types):
             return None
         session = data.session_id if data.scope == "session" else None
-        problem = await self._states.forget(session)
-        report = ClearReport(source=_SOURCE, success=problem is None, message=problem)
+        report = ClearReport(source=_SOURCE, success=await self._states.forget(session))
         return {"results": [json_object(one) for one in (*data.results, report)]}

@@ -28,8 +28,8 @@ class States(Protocol):
         """Return the session's state, if it is one of this persona."""
         ...
 
-    async def forget(self, session_id: str | None) -> str | None:
-        """Forget a session's state, or all; return what was in the way, None if nothing was."""
+    async def forget(self, session_id: str | None) -> bool:
+        """Forget a session's state, or all; say whether it is gone."""
         ...
 
 
@@ -43,6 +43,6 @@ class NoStates:
         """Know nothing."""
         return None
 
-    async def forget(self, session_id: str | None) -> str | None:  # noqa: ARG002 - the port's shape
+    async def forget(self, session_id: str | None) -> bool:  # noqa: ARG002 - the port's shape
         """Have nothing to forget."""
-        return None
+        return True

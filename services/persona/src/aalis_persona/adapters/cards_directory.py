@@ -8,7 +8,6 @@ slip in an editor takes nobody's persona away.
 from __future__ import annotations
 
 import asyncio
-import os
 import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 log = Log(__name__)
 
-_PAUSE: Final = 1.0
+PAUSE: Final = 1.0
 _SUFFIXES: Final = (".yaml", ".yml")
 _LARGEST: Final = 256 * 1024
 
@@ -38,10 +37,14 @@ class _Known:
 
 
 class CardDirectory:
-    """The cards of one directory, by file name without suffix."""
+    """The cards of one directory, by file name without suffix; `.yaml` goes before `.yml`.
 
-    def __init__(self, directory: Path) -> None:
+    `pause` is the time in seconds for which what was seen is good enough.
+    """
+
+    def __init__(self, directory: Path, pause: float = PAUSE) -> None:
         self._directory = directory
+        self._pause = pause
         self._known: dict[str, _Known] = {}
         self._cards: dict[str, Card] = {}
         self._problem: str | None = None
@@ -49,17 +52,17 @@ class CardDirectory:
         self._fresh_until = 0.0
 
     async def current(self) -> Mapping[str, Card]:
-        """Return the cards as they were within the last second."""
+        """Return the cards as they were seen last, not longer ago than the pause."""
         loop = asyncio.get_running_loop()
         async with self._looking:
             if loop.time() >= self._fresh_until:
                 await asyncio.to_thread(self._look)
-                self._fresh_until = loop.time() + _PAUSE
+                self._fresh_until = loop.time() + self._pause
         return self._cards
 
     def _look(self) -> None:
         try:
-            names = sorted(name for name in os.listdir(self._directory) if _is_card(name))
+            names = sorted(path.name for path in self._directory.iterdir() if _is_card(path.name))
         except OSError as error:
             self._complain(str(error.strerror))
             return
@@ -125,8 +128,10 @@ def _read(path: Path) -> Card:
 def _kept(path: Path, earlier: _Known | None, reason: str) -> Card | None:
     """Say that a card cannot be read; return the version that stays in use, if there is one."""
     card = earlier.card if earlier is not None else None
-    use = "is left out" if card is None else "stays as it was before"
-    log.warning(f"card is unreadable and {use}", file=str(path), reason=reason)
+    if card is None:
+        log.warning("card is unreadable and left out", file=str(path), reason=reason)
+    else:
+        log.warning("card is unreadable and stays as it was", file=str(path), reason=reason)
     return card
 
 

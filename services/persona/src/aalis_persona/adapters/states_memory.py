@@ -58,14 +58,14 @@ class MemoryStates:
                     pass
         return None
 
-    async def forget(self, session_id: str | None) -> str | None:
-        """Forget a session's state, or all; return what was in the way, None if nothing was."""
+    async def forget(self, session_id: str | None) -> bool:
+        """Forget a session's state, or all; say whether it is gone."""
         try:
             await self._commit(await self._keys() if session_id is None else [session_id])
         except _FAILURES as error:
             log.warning("states are not forgotten", session=session_id, reason=str(error))
-            return str(error)
-        return None
+            return False
+        return True
 
     async def _keys(self) -> list[str]:
         listed = await self._ask(
