@@ -322,6 +322,11 @@ class Plugin:
             raise RuntimeError(message)
         return self._mesh
 
+    @property
+    def keys(self) -> list[str]:
+        """The registry keys of what was declared."""
+        return list(self._announcements)
+
     async def attach(self, mesh: Mesh, registry: Registry) -> None:
         """Offer everything that was declared, on this mesh."""
         self._mesh = mesh
