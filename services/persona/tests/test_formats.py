@@ -38,6 +38,7 @@ def test_exactly_one_field_is_the_reply_and_types_are_known(
 def test_a_format_keeps_the_order_of_its_fields_and_how_often_it_may_fail() -> None:
     demanded = format_of(card({"mood": MOOD, "reply": REPLY}, outputFormatRetries=3))
     assert demanded == Format({"mood": "string", "reply": "string"}, "reply", 3)
+    assert demanded is not None
     assert list(demanded.fields) == ["mood", "reply"]
 
 

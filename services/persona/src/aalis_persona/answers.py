@@ -28,7 +28,7 @@ class Answer:
     """An answer of the right format: what is said, and all declared fields as they were meant."""
 
     reply: str
-    fields: JsonObject
+    fields: Mapping[str, JsonValue]
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ def _listed(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
-Texts = Annotated[list[str], BeforeValidator(_listed), Field(default_factory=list)]
+Texts = Annotated[list[str], BeforeValidator(_listed)]
 """A list of texts; a lone text counts as a list of one."""
 
 
@@ -37,8 +37,8 @@ class Card(Contract):
     name: str = ""
     description: str = ""
     prompt: str = ""
-    traits: Texts
-    nick_name: Texts
+    traits: Texts = Field(default_factory=list[str])
+    nick_name: Texts = Field(default_factory=list[str])
     greeting: str = ""
     output_format: dict[str, OutputField] = Field(default_factory=dict[str, OutputField])
     output_format_prompt: str = ""

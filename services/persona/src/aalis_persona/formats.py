@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, cast, get_args
 
@@ -18,7 +19,7 @@ _EXAMPLES: Final[dict[FieldType, object]] = {"string": "…", "number": 0, "bool
 class Format:
     """The fields of an answer, and the one that is said to the person."""
 
-    fields: dict[str, FieldType]
+    fields: Mapping[str, FieldType]
     reply: str
     retries: int
 
@@ -38,7 +39,9 @@ def format_of(card: Card) -> Format | None:
     """Return the format that a card demands, None if it demands none that can be used."""
     if not card.output_format or format_problem(card) is not None:
         return None
-    fields = {name: cast("FieldType", field.type) for name, field in card.output_format.items()}
+    fields: dict[str, FieldType] = {
+        name: cast("FieldType", field.type) for name, field in card.output_format.items()
+    }
     reply = next(name for name, field in card.output_format.items() if field.reply)
     return Format(fields, reply, card.output_format_retries)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from aalis_contracts.errors import InvalidRequest
-from aalis_contracts.hooks import ClearReport, MemoryClearData, ReplyBeforeData, json_object
+from aalis_contracts.hooks import ClearReport, MemoryClearData, ReplyBeforeData
 from aalis_contracts.rpc import PersonaGet, PersonaList, PersonaNames, PersonaPrompt
 from aalis_persona import replies
 from aalis_persona.formats import format_of
@@ -17,7 +17,7 @@ from aalis_persona.prompt import system_prompt
 from aalis_persona.surroundings import volatile_prompt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from datetime import datetime
 
     from aalis_contracts.catalogue import Catalogue
@@ -85,10 +85,10 @@ class Personas:
             await self._states.keep(data.session_id, data.persona, verdict.state)
         return verdict.patch or None
 
-    async def forget(self, data: MemoryClearData) -> JsonObject | None:
+    async def forget(self, data: MemoryClearData) -> Mapping[str, object] | None:
         """Clear what is kept of a session, or of all, and report it (SPEC PER-4, MEM-10)."""
         if data.types is not None and _CLEARED_WITH.isdisjoint(data.types):
             return None
         session = data.session_id if data.scope == "session" else None
         report = ClearReport(source=_SOURCE, success=await self._states.forget(session))
-        return {"results": [json_object(one) for one in (*data.results, report)]}
+        return {"results": [*data.results, report]}
