@@ -39,7 +39,7 @@ def read_yaml(data: bytes | str, name: str, model: type[Model]) -> Model:
         node = yaml.SafeLoader(text).get_single_node()
         value = cast("object", yaml.safe_load(text))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise UnreadableYaml(f"{name}:{_error_line(error)}: {one_line(str(error), 300)}") from None
+        raise UnreadableYaml(f"{name}:{_error_line(error)}: {_reason(error)}") from None
     if node is not None:
         _no_key_twice(node, name)
     try:
@@ -107,3 +107,9 @@ def _line(node: yaml.Node) -> int:
 def _error_line(error: BaseException) -> int:
     mark = getattr(error, "problem_mark", None)
     return int(mark.line) + 1 if mark is not None else 1
+
+
+def _reason(error: BaseException) -> str:
+    """Return what the parser complains of, without the excerpt that it draws on several lines."""
+    said = [getattr(error, name, None) for name in ("context", "problem")]
+    return one_line(", ".join(filter(None, said)) or str(error), 300)

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 log = Log(__name__)
 VERSION: Final = "0.1.0"
+_FIRST_PAUSE: Final = 0.05
+_PATIENT_PAUSE: Final = 1.0
+"""Seconds between two looks at what is missing, when it is long in coming."""
 
 Settings = TypeVar("Settings", bound=MeshSettings)
 
@@ -199,16 +202,20 @@ class _Process:
             raise StartFailed(message) from None
 
     async def _await_topology(self) -> None:
+        # In a stack that comes up whole somebody is applying it right now: look again at once.
+        pause = _FIRST_PAUSE
         while missing := await topology.verify(self._mesh.js):
             if await topology.restore(self._mesh.js, missing):
                 log.info("streams in memory were made again", streams=missing)
                 continue
-            log.warning(
-                "topology is incomplete; run: aalis topology apply",
-                missing=missing[:5],
-                count=len(missing),
-            )
-            await asyncio.sleep(1.0)
+            if pause >= _PATIENT_PAUSE:
+                log.warning(
+                    "topology is incomplete; run: aalis topology apply",
+                    missing=missing[:5],
+                    count=len(missing),
+                )
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _PATIENT_PAUSE)
 
     def _restore_soon(self) -> None:
         self._restoring = asyncio.create_task(self._restore())
