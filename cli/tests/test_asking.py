@@ -39,7 +39,7 @@ def test_whoever_is_told_to_stop_leaves_nothing(
     wait_until(lambda: callable(moment) and moment(machine))
     asked.send(number)
 
-    assert asked.end() == 128 + number
+    assert asked.end() == 128 + number, asked.said
     assert (asked.printed, asked.said) == ("", "")
     assert machine.left() == []
 
@@ -52,7 +52,7 @@ def test_a_second_signal_does_not_wait_for_anything(machine: Machine) -> None:
     asked.send(signal.SIGINT)
     asked.send(signal.SIGINT)
 
-    assert asked.end() == 128 + signal.SIGINT
+    assert asked.end() == 128 + signal.SIGINT, asked.said
     assert machine.left() == []
 
 

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from aalis_contracts.errors import Fault
 from aalis_contracts.subjects import service_key
@@ -21,9 +21,6 @@ from aalis_sdk.buckets import Bucket
 from aalis_sdk.mesh import Absent, Mesh
 from aalis_sdk.testing.meshes import settings
 from aalis_sdk.topology import REGISTRY
-
-if TYPE_CHECKING:
-    from aalis_sdk.testing.servers import NatsServer
 
 GRACE_SECONDS: Final = 5
 """How long a process gets to leave by itself, as its own setting and when a test ends."""
@@ -127,10 +124,17 @@ class ServiceProcess:
         return f"{self.name}/{self.instance} (pid {self.pid})"
 
 
+class _Reached(Protocol):
+    """A NATS server, as far as starting something beside it goes."""
+
+    @property
+    def url(self) -> str: ...
+
+
 class Spawner:
     """Starts services as processes: `await spawn_service("aalis_gateway", {"AALIS_…": "…"})`."""
 
-    def __init__(self, nats_server: NatsServer, directory: Path) -> None:
+    def __init__(self, nats_server: _Reached, directory: Path) -> None:
         self._nats = nats_server
         self._directory = directory
         self._mesh: Mesh | None = None
