@@ -280,7 +280,7 @@ async def test_a_message_left_to_its_new_owner_is_neither_kept_nor_returned(rig:
     await rig.publish("x")
     await until(lambda: bool(heard))
     await asyncio.sleep(0.5)
-    assert await rig.pending() == (0, 1)
+    await settled(rig, (0, 1))
     await settled(rig)
     assert heard == [1, 2]
 
@@ -451,7 +451,7 @@ async def test_a_puller_that_hears_nothing_though_messages_wait_says_so_and_asks
     )
     puller.silence = 0.2
     # It believes in a request that the server does not know.
-    puller._requests.append(_Request("lost", 1, float("inf")))
+    puller._requests.append(_Request("lost", 1, float("inf")))  # pyright: ignore[reportPrivateUsage]
     await puller.start()
     rig.pullers.append(puller)
     await rig.publish("waiting")
