@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from aalis_agent.adapters.fakes import Stop
+from aalis_agent.intake import Intake
 from aalis_agent.options import Options
 from aalis_agent.ports import ChainFailed
+from aalis_agent.tokens import HeuristicCounter
 from aalis_contracts.hooks import (
     INPUT_BEFORE,
     LLM_AFTER,
@@ -19,7 +23,7 @@ from aalis_contracts.hooks import (
     TOOL_AFTER,
     TOOL_BEFORE,
 )
-from aalis_contracts.messages import Actor, MessageAttachment, ModelRef
+from aalis_contracts.messages import Actor, Message, MessageAttachment, ModelRef
 from aalis_contracts.rpc import PersonaPrompt
 from aalis_contracts.sessions import SessionConfig
 
@@ -303,6 +307,40 @@ async def test_metadata_that_no_journal_could_give_back_is_refused_and_its_lane_
 
     assert verdicts == ["ack", "reject", "reject", "reject"]
     assert await world.ask("next") == "next"
+
+
+class Watched(HeuristicCounter):
+    """A counter that remembers in which threads it worked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads: set[int] = set()
+
+    def message(self, message: Message) -> int:
+        self.threads.add(threading.get_ident())
+        return super().message(message)
+
+
+@pytest.mark.parametrize(("characters", "on_the_loop"), [(1_000, True), (200_000, False)])
+async def test_a_list_with_much_text_is_trimmed_off_the_event_loop(
+    world: World, characters: int, on_the_loop: bool
+) -> None:
+    counter = Watched()
+
+    async def counter_for(_: str) -> Watched:
+        return counter
+
+    await world.open({"when": {"text": "y"}, "reply": "second"}, {"reply": "first"})
+    parts = world.replica.parts
+    world.replica.intake = Intake(
+        replace(parts, counter_for=counter_for), world.replica.debts, "watched", 3
+    )
+
+    # The second time every text is counted already; what trimming cuts is cut again.
+    assert await world.ask("x" * characters) == "first"
+    assert await world.ask("y" + "x" * characters) == "second"
+
+    assert (threading.get_ident() in counter.threads) is on_the_loop
 
 
 LEAKED = "<｜DSML｜function_calls>"
