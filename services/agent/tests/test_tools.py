@@ -64,3 +64,20 @@ async def test_deep_arguments_are_run_or_refused_and_the_turn_goes_on(world: Wor
     assert results[0] == "measured"
     assert all("nested more than 200" in json.loads(text)["error"] for text in results[1:])
     assert await world.ask("and again") == "done (2)"
+
+
+async def test_deep_arguments_of_a_schema_that_refers_to_itself_cost_their_call_at_most(
+    world: World,
+) -> None:
+    schema: JsonObject = {"type": "object", "properties": {"a": {"$ref": "#"}}}
+    world.tools.add("walk", _walk, schema=schema)
+    await world.open(
+        {"when": {"iteration": 0}, "call": [{"tool": "walk", "args": nested(MAX_CARRIED)}]},
+        {"reply": "done"},
+    )
+
+    assert await world.ask("go") == "done"
+
+
+async def _walk(_: JsonObject, __: ToolCallContext) -> str:
+    return "walked"

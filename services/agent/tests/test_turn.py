@@ -166,6 +166,23 @@ async def test_parallel_calls_do_not_touch_each_other(world: World) -> None:
     assert world.tools.cancelled == [f"hangs {turn}.0.0 timeout"]
 
 
+async def test_a_host_lost_after_it_was_asked_leaves_an_unknown_outcome(world: World) -> None:
+    world.tools.add("gone", echo)
+    world.tools.add("lost", echo)
+    world.tools.away.add("gone")
+    world.tools.lost.add("lost")
+    await world.open(calls("gone", "lost"), after_results("done"))
+
+    await world.ask("go")
+
+    gone, lost = (row.content or "" for row in world.memory.of("s") if row.role == "tool")
+    unknown = world.texts.text("outcomeUnknown")
+    assert "absent" in gone
+    assert unknown not in gone
+    assert "absent" in lost
+    assert unknown in lost
+
+
 async def test_a_call_cut_off_by_the_length_limit_is_not_executed(world: World) -> None:
     world.tools.add("echo", echo)
     await world.open(calls("echo", finish="length"), after_results("{result}"))

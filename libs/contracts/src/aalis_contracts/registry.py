@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Collection
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, FiniteFloat, StringConstraints
 
@@ -15,6 +16,7 @@ Anchor = Literal["identity", "knowledge", "context", "turn-context", "turn-hint"
 Risk = Literal["safe", "sensitive", "dangerous"]
 Visibility = Literal["public", "restricted"]
 Confirm = Literal["session", "always"]
+ALL_GROUPS: Final = "*"
 
 
 class HookEntry(Contract):
@@ -66,6 +68,10 @@ class ToolEntry(Contract):
     def name(self) -> str:
         """The tool's name."""
         return self.definition.function.name
+
+    def open_to(self, groups: Collection[str]) -> bool:
+        """Say whether a caller with these groups may use it; `*` is every group (AG-23)."""
+        return not self.groups or ALL_GROUPS in groups or any(g in groups for g in self.groups)
 
 
 class CommandArg(Contract):

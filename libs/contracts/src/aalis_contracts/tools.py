@@ -72,10 +72,14 @@ class ToolCancel(Contract):
 
 
 class ToolResult(Contract):
-    """What a tool answers; a failure is the JSON text `{"error": "…"}` (SPEC CON-35)."""
+    """What a tool answers; a failure is the JSON text `{"error": "…"}` (SPEC CON-35).
+
+    `original_length` is how many characters `content` had before its host cut it (TOOL-8).
+    """
 
     content: str
     images: list[str] | None = None
+    original_length: int | None = None
 
 
 def error_result(message: str) -> ToolResult:

@@ -31,7 +31,7 @@ from aalis_contracts.text import one_line
 from aalis_sdk import tracing
 from aalis_sdk.failures import UNREACHABLE, TooLarge
 from aalis_sdk.logs import Log
-from aalis_sdk.serving import finish, hush
+from aalis_sdk.serving import end, finish, hush
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -155,14 +155,12 @@ class Puller:
         self._draining = True
         self.mesh.reconnected.remove(self._forget_requests)
         pump, heart = self._tasks
-        pump.cancel()
-        await asyncio.gather(pump, return_exceptions=True)
+        await end(pump)
         if self._subscription is not None:
             # Our open pull requests must go before anything is handed back, or it comes to us.
             await hush(self.mesh.client, self._subscription, grace)
         await finish(set(self._running), deadline - asyncio.get_running_loop().time())
-        heart.cancel()
-        await asyncio.gather(heart, return_exceptions=True)
+        await end(heart)
 
     @property
     def running(self) -> int:

@@ -40,6 +40,7 @@ from aalis_sdk.delivery import Policy, Puller
 from aalis_sdk.logs import Log
 from aalis_sdk.mesh import Absent
 from aalis_sdk.service import StartFailed, run
+from aalis_sdk.serving import end
 from aalis_sdk.sessions import Sessions
 from aalis_sdk.topology import AGENT_CONSUMER, AGENT_INBOX
 
@@ -154,9 +155,7 @@ class Agent:
     async def stop(self) -> None:
         """Stop taking; hand running turns back at a step boundary, within the grace period."""
         self._intake.leave()
-        for chore in self._chores:
-            chore.cancel()
-        await asyncio.gather(*self._chores, return_exceptions=True)
+        await end(*self._chores)
         await self._puller.drain(self._settings.grace_seconds * 0.8)
         await self._commands.detach()
         for offer in self._offers:

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from aalis_contracts.registry import ToolEntry
     from aalis_contracts.rpc import PersonaPrompt
 
-ALL_GROUPS = "*"
-
 
 @dataclass(slots=True)
 class Bench:
@@ -134,11 +132,7 @@ def iteration_limit(config: SessionConfig, default: int) -> int:
 def offered(tools: Sequence[ToolEntry], groups: Sequence[str] | None) -> list[ToolEntry]:
     """Return the tools for these groups, sorted by name (SPEC AG-23)."""
     enabled = set(groups or ())
-    chosen = [
-        entry
-        for entry in tools
-        if not entry.groups or ALL_GROUPS in enabled or enabled.intersection(entry.groups)
-    ]
+    chosen = [entry for entry in tools if entry.open_to(enabled)]
     return sorted(chosen, key=lambda entry: entry.name)
 
 

@@ -28,11 +28,15 @@ Seen_co = TypeVar("Seen_co", bound=Contract, covariant=True)
 
 
 class Unavailable(Exception):
-    """A collaborator does not answer now; the message names it and says why."""
+    """A collaborator does not answer now; the message names it and says why.
 
-    def __init__(self, what: str, why: str) -> None:
+    `begun`: it was there when it was asked, so what was asked for may have happened.
+    """
+
+    def __init__(self, what: str, why: str, *, begun: bool = False) -> None:
         super().__init__(f"{what} is absent: {why}")
         self.what = what
+        self.begun = begun
 
 
 class Refused(Exception):

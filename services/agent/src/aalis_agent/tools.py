@@ -48,13 +48,17 @@ COMPRESS = "memory_compress"
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A call that may be sent: its tool, and the arguments as executed."""
+    """A call that may be sent: its tool, and the arguments as executed.
+
+    `sent_before`: an earlier owner of the turn has, or may have, sent it already.
+    """
 
     index: int
     call: ToolCall
     entry: ToolEntry
     args: JsonObject
     context: ToolCallContext
+    sent_before: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +112,7 @@ async def _prepare(
             # Its host is gone, and with it the only one who knows whether the call was made.
             unknown = error_result(parts.texts.text("outcomeUnknown"))
             return Answered(index, unknown, shown=started.args)
-        return Ready(index, call, entry, started.args, context)
+        return Ready(index, call, entry, started.args, context, sent_before=True)
     if one.response.finish_reason in {"length", "content_filter"}:
         return Answered(index, error_result(parts.texts.text("callCutOff")), refused=True)
     args = parse_arguments(call.function.arguments)
@@ -180,7 +184,8 @@ async def _execute(parts: Parts, lane: Lane, bench: Bench, one: Round, ready: Re
     result = await _call(parts, ready)
     result = await _reworked(parts, ready, result)
     limit = result_limit(bench.entry.context_length, parts.options.tool_result_max_ratio)
-    content = cut_result(well_formed(result.content), limit, parts.texts)
+    text = well_formed(result.content)
+    content = cut_result(text, limit, parts.texts, result.original_length)
     cut = ToolResult(content=content or parts.texts.text("noOutput"), images=result.images)
     await parts.outbound.tool_event(_event(lane, ready, cut.content), key)
     await lane.append(_finished(parts, lane, one, Answered(ready.index, cut)))
@@ -199,7 +204,10 @@ async def _call(parts: Parts, ready: Ready) -> ToolResult:
         return error_result(text)
     except Unavailable as error:
         parts.log.warning("tool is absent", tool=ready.entry.name, why=str(error))
-        return error_result(parts.texts.text("toolServiceAbsent", name=ready.entry.name))
+        text = parts.texts.text("toolServiceAbsent", name=ready.entry.name)
+        if ready.entry.retry == "never" and (error.begun or ready.sent_before):
+            text += " " + parts.texts.text("outcomeUnknown")
+        return error_result(text)
 
 
 async def _reworked(parts: Parts, ready: Ready, result: ToolResult) -> ToolResult:
@@ -215,6 +223,8 @@ async def _reworked(parts: Parts, ready: Ready, result: ToolResult) -> ToolResul
         chain = await parts.interceptors.run(TOOL_AFTER, data)
     except ChainFailed as error:
         return failure_of(error)
+    if chain.data.result == result.content:
+        return result
     return ToolResult(content=chain.data.result, images=result.images)
 
 

@@ -23,6 +23,7 @@ from aalis_sdk.buckets import Bucket
 from aalis_sdk.delivery import Delivery, Puller, Reject
 from aalis_sdk.logs import Log
 from aalis_sdk.mesh import Absent, TooLarge
+from aalis_sdk.serving import end
 
 if TYPE_CHECKING:
     from aalis_contracts.messages import IncomingMessage
@@ -78,8 +79,7 @@ class Records:
         """Write what is still to be written, then no more."""
         await self._turns.drain(1.0)
         if self._writer is not None:
-            self._writer.cancel()
-            await asyncio.gather(self._writer, return_exceptions=True)
+            await end(self._writer)
         while self._wishes:
             await self._write(*self._wishes.popitem(last=False))
 
