@@ -81,6 +81,11 @@ class CommandArg(Contract):
     type: Literal["string", "number", "boolean", "text"] = "string"
     required: bool = False
 
+    def usage(self) -> str:
+        """Return how it is typed: `<name:type>`, in brackets when it may be left out."""
+        name = self.name if self.type == "string" else f"{self.name}:{self.type}"
+        return f"<{name}>" if self.required else f"[{name}]"
+
 
 class CommandOption(Contract):
     """An option of a command (SPEC CMD-4); `type` absent means a flag."""
@@ -93,6 +98,16 @@ class CommandOption(Contract):
     choices: list[str] | None = None
     default: str | int | FiniteFloat | bool | None = None
     description: str | None = None
+
+    def usage(self) -> str:
+        """Return how it is typed, with its choices or its type in the place of the value."""
+        shown = f"-{self.short}" if self.short else f"--{self.name}"
+        if self.type is None:
+            return shown
+        value = self.name if self.type == "string" else f"{self.name}:{self.type}"
+        if self.choices and self.type == "string":
+            value = "|".join(self.choices)
+        return f"{shown} <{value}>" if self.value_required else f"{shown} [{value}]"
 
 
 class CommandEntry(Contract):
@@ -108,6 +123,11 @@ class CommandEntry(Contract):
     confirm: Confirm | None = None
     aliases: list[str] = Field(default_factory=list)
     timeout_ms: Annotated[int, Field(gt=0)] = 30_000
+
+    def usage(self, prefix: str) -> str:
+        """Return how it is typed, as in `/clear.all [-t <types:string[]>]`."""
+        options = [o.usage() if o.required else f"[{o.usage()}]" for o in self.options]
+        return " ".join([f"{prefix}{self.path}", *options, *(arg.usage() for arg in self.args)])
 
 
 class ServiceEntry(Contract):

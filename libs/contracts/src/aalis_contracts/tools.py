@@ -8,7 +8,7 @@ from pydantic import Field, StringConstraints
 
 from aalis_contracts.contract import Contract, OpenContract
 from aalis_contracts.messages import Actor, SessionId
-from aalis_contracts.text import JsonObject, compact_json
+from aalis_contracts.text import CarriedObject, JsonObject, compact_json
 
 TOOL_NAME_PATTERN = r"^[A-Za-z0-9_-]{1,64}$"
 ToolName = Annotated[str, StringConstraints(pattern=TOOL_NAME_PATTERN)]
@@ -60,7 +60,7 @@ class ToolCallRequest(Contract):
     """The request on `tool.call.<name>`."""
 
     name: ToolName
-    args: JsonObject
+    args: CarriedObject
     context: ToolCallContext
 
 

@@ -15,7 +15,7 @@ from aalis_agent.history import shown_history
 from aalis_agent.ports import Refused, Unavailable
 from aalis_agent.prompt import Clock, base_list
 from aalis_agent.prompt import Turn as PromptTurn
-from aalis_agent.reply import group_messages
+from aalis_agent.reply import cleaned, group_messages
 from aalis_agent.resolution import Unresolved, resolve
 from aalis_contracts.journal import TurnPlanned
 from aalis_contracts.messages import Message, ModelRef
@@ -184,7 +184,7 @@ def _entry(parts: Parts, turn: Turn) -> ModelEntry:
 def _text_before(turn: Turn, retry: int) -> str | None:
     """Return the text that the format retry number `retry` was about."""
     texts = [one.response.content for one in turn.rounds if one.reply_attempt == retry]
-    return texts[-1] if texts else None
+    return cleaned(texts[-1] or "")[0] if texts else None
 
 
 def _prompt_turn(

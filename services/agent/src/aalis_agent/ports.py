@@ -7,7 +7,7 @@ answers no raises `Refused`: the turn goes on without it and does not ask again.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -18,8 +18,8 @@ from aalis_contracts.journal import JournalEntry
 from aalis_contracts.messages import IncomingMessage, Message, OutgoingMessage, StreamFrame
 from aalis_contracts.models import ChatChunk, ChatRequest, ModelEntry
 from aalis_contracts.registry import PromptEntry, ToolEntry
-from aalis_contracts.rpc import PersonaPrompt
-from aalis_contracts.sessions import SessionConfig
+from aalis_contracts.rpc import CommandContext, PersonaPrompt
+from aalis_contracts.sessions import SessionConfig, SessionInfo
 from aalis_contracts.tools import ToolCallRequest, ToolResult
 from aalis_llm.retry import Attempt
 
@@ -210,12 +210,49 @@ class Personas(Protocol):
         """Return the persona's texts, None without a persona service."""
         ...
 
+    async def names(self) -> list[str] | None:
+        """Return the personas that may be chosen, None when they cannot be listed now."""
+        ...
+
 
 class Settings(Protocol):
     """What is set for a session."""
 
     async def effective(self, session_id: str, platform: str) -> SessionConfig:
         """Return the effective settings (SPEC SES-4)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Sourced:
+    """A value of a setting, and the layer that says it (SPEC SES-4)."""
+
+    source: str
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class SessionView:
+    """A session's record, and for each setting all that is said of it, strongest first."""
+
+    record: SessionInfo | None
+    values: Mapping[str, Sequence[Sourced]]
+
+
+class SessionRecords(Protocol):
+    """The records of sessions, for whoever changes them; an unreadable one raises `Refused`."""
+
+    async def view(self, session_id: str, platform: str) -> SessionView:
+        """Return what is set for a session, and where; an unknown id has no record."""
+        ...
+
+    async def change(
+        self, context: CommandContext, change: Callable[[SessionInfo], SessionInfo]
+    ) -> SessionInfo:
+        """Write a change by compare-and-set, in a record made for it if there is none.
+
+        `change` may be asked again with a newer record (SPEC SES-2).
+        """
         ...
 
 

@@ -13,15 +13,13 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
-from jsonschema import Draft202012Validator
-
 from aalis_agent.ports import ChainFailed, Unavailable
 from aalis_agent.results import cut_result, failure_of, result_limit
 from aalis_agent.together import together
 from aalis_contracts.events import ToolExecute
 from aalis_contracts.hooks import TOOL_AFTER, TOOL_BEFORE, ToolAfterData, ToolBeforeData
 from aalis_contracts.journal import ToolFinished, ToolStarted
-from aalis_contracts.text import well_formed, well_formed_json
+from aalis_contracts.text import MAX_CARRIED, well_formed, well_formed_json
 from aalis_contracts.tools import (
     InboundOrigin,
     ToolCallContext,
@@ -29,6 +27,7 @@ from aalis_contracts.tools import (
     ToolResult,
     error_result,
 )
+from aalis_sdk.arguments import schema_problems
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -309,21 +308,14 @@ def parse_arguments(arguments: str) -> JsonObject | str:
     if not arguments.strip():
         return {}
     try:
-        parsed: object = json.loads(arguments)
-    except (ValueError, RecursionError) as error:
+        parsed: object = well_formed_json(json.loads(arguments), MAX_CARRIED)
+    except RecursionError:
+        return f"nested more than {MAX_CARRIED} levels deep"
+    except ValueError as error:
         return str(error)
     if not isinstance(parsed, dict):
         return f"{type(parsed).__name__} instead of an object"
-    return well_formed_json(cast("JsonObject", parsed))
-
-
-def schema_problems(schema: JsonObject, args: JsonObject) -> str:
-    """Return all problems of the arguments in one text; empty = none (SPEC TOOL-5)."""
-    found = sorted(Draft202012Validator(schema).iter_errors(args), key=str)  # type: ignore[no-untyped-call]
-    return "; ".join(
-        f"{'.'.join(str(part) for part in error.absolute_path) or 'arguments'}: {error.message}"
-        for error in found
-    )
+    return cast("JsonObject", parsed)
 
 
 def not_found(parts: Parts, bench: Bench, name: str) -> str:

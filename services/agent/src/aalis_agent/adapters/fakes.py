@@ -403,6 +403,12 @@ class FakePersonas:
             raise Unavailable("persona", "no responder")
         return self.answer
 
+    async def names(self) -> list[str] | None:
+        """Return the one there is."""
+        if self.away:
+            return None
+        return [self.answer.name] if self.answer is not None else []
+
 
 @dataclass
 class FakeSettings:
