@@ -1,6 +1,6 @@
 """This is about states in memory's metadata, one a session: gone with it, shared by all replicas.
 
-A turn waits for this, and can do without it: memory gets a second, and its absence one warning.
+A turn waits for this, and can do without it: memory gets two seconds, and its absence one warning.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ log = Log(__name__)
 Body = TypeVar("Body", bound=Contract)
 
 NAMESPACE: Final = "persona-state"
-_PATIENCE: Final = 1.0
+_PATIENCE: Final = 2.0
 _FAILURES: Final = (Absent, Fault, Remote, TooLarge)
 
 
