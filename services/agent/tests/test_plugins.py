@@ -252,6 +252,23 @@ async def test_the_list_and_the_tools_of_a_model_call_can_be_changed(
     assert rounds == [(0, 2), (1, 2)]
 
 
+async def test_tools_that_a_provider_would_refuse_the_request_for_are_left_out(
+    rig: Callable[..., Awaitable[Rig]], warned: Warned
+) -> None:
+    here = await rig(ECHO)
+    plugin = Plugin("changer")
+
+    @plugin.intercept(LLM_BEFORE)
+    async def spoil(data: LlmBeforeData) -> dict[str, object]:  # pyright: ignore[reportUnusedFunction]
+        odd = {"type": "function", "function": {"name": "odd", "parameters": {"type": "string"}}}
+        return {"tools": [*data.tools, *data.tools, odd]}
+
+    await here.add(echoing(), plugin)
+    assert (await here.say("hi")).reply == "you said hi"
+    assert [tool.name for tool in here.provider.asked[0].tools or ()] == ["echo"]
+    assert [line["tool"] for line in warned("tool left out of the call")] == ["echo", "odd"]
+
+
 async def test_a_stopped_model_call_is_made_and_the_stopper_named(
     rig: Callable[..., Awaitable[Rig]], warned: Warned
 ) -> None:

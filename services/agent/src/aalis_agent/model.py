@@ -25,6 +25,7 @@ from aalis_llm.errors import ModelError, person_line
 from aalis_llm.response import Collected
 from aalis_llm.retry import Attempt
 from aalis_sdk import tracing
+from aalis_sdk.arguments import schema_fault
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -216,7 +217,19 @@ async def _before(question: _Question) -> list[ToolDefinition]:
         parts.log.warning("agent:llm:before was stopped; the call goes on", plugin=chain.stopped_by)
     if chain.data.messages:
         bench.messages = chain.data.messages
-    return chain.data.tools
+    return _askable(parts, chain.data.tools)
+
+
+def _askable(parts: Parts, tools: Sequence[ToolDefinition]) -> list[ToolDefinition]:
+    """Leave out what an interceptor put there and a provider would refuse the request for."""
+    kept: dict[str, ToolDefinition] = {}
+    for tool in tools:
+        twice = "its name is there twice" if tool.name in kept else ""
+        if why := twice or schema_fault(tool.function.parameters):
+            parts.log.warning("tool left out of the call", tool=tool.name, why=why)
+        else:
+            kept[tool.name] = tool
+    return list(kept.values())
 
 
 async def _after(parts: Parts, bench: Bench, response: ChatResponse) -> ChatResponse:
