@@ -16,6 +16,7 @@ from aalis_contracts.text import (
     compact_json,
     cut,
     one_line,
+    parse_object,
     well_formed,
     well_formed_json,
 )
@@ -29,6 +30,44 @@ def nested(levels: int) -> object:
     for _ in range(levels):
         value = [value]
     return value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("{}", {}),
+        (' {"a": [1, null]} ', {"a": [1, None]}),
+        (r'{"a": "x\ud83d", "\udc00": "\ud83d\ude42"}', {"a": "x\ufffd", "\ufffd": "🙂"}),
+        ('{"a": 1e999}', {"a": None}),
+        ('{"a":' * 240 + "1" + "}" * 240, ...),
+    ],
+)
+def test_the_text_of_an_object_is_read(text: str, value: object) -> None:
+    read = parse_object(text)
+    assert value is ... or read == value
+    compact_json(read).encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "Expecting value"),
+        ('{"a": ', "Expecting value"),
+        ('{"a": 1} x', "Extra data"),
+        ('{"a": NaN}', "NaN is not JSON"),
+        ('{"a": -Infinity}', "-Infinity is not JSON"),
+        ("[]", "list instead of an object"),
+        ("3", "int instead of an object"),
+        ("null", "NoneType instead of an object"),
+        ('"x"', "str instead of an object"),
+        ('{"a":' * 241 + "1" + "}" * 241, "nested more than 240 levels deep"),
+        ('{"a":' * 100_000, "nested more than 240 levels deep"),
+        ('{"a": ' + "1" * 5_000 + "}", "limit"),
+    ],
+)
+def test_what_is_no_object_is_refused_with_the_reason(text: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        parse_object(text)
 
 
 @pytest.mark.parametrize(

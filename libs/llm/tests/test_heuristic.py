@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from aalis_contracts.messages import FunctionCall, Message, ToolCall
 from aalis_contracts.tools import FunctionDefinition, ToolDefinition
+from aalis_llm import heuristic
 from aalis_llm.heuristic import message_cost, messages_cost, text_cost, tools_cost
 
 WIDE = [
@@ -58,6 +59,10 @@ def test_a_text_costs_what_the_table_says(text: str | None, tokens: int) -> None
 )
 def test_the_fast_count_equals_the_definition(text: str) -> None:
     assert text_cost(text) == slowly(text)
+    for size in (1, 2, 7):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(heuristic, "PIECE", size)
+            assert text_cost(text) == slowly(text)
 
 
 @pytest.mark.parametrize(

@@ -177,6 +177,13 @@ def test_images_follow_one_text_part() -> None:
     assert sent[1]["content"] == [image]
 
 
+@pytest.mark.parametrize("text", [None, "", " \n"])
+def test_images_without_words_have_no_text_part(text: str | None) -> None:
+    (sent,) = body(messages=[{"role": "user", "content": text, "images": [PNG]}])["messages"]
+
+    assert [part["type"] for part in sent["content"]] == ["image_url"]
+
+
 def test_reasoning_is_replayed_to_deepseek_only() -> None:
     messages = [{"role": "assistant", "content": "a", "reasoningContent": "why"}]
 

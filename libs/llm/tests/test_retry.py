@@ -8,7 +8,13 @@ import pytest
 
 from aalis_contracts.models import ChatChunk, ChatRequest
 from aalis_llm.port import ModelError
-from aalis_llm.retry import Attempt, may_be_retried, stream_with_retries, wait_before_retry
+from aalis_llm.retry import (
+    Attempt,
+    may_be_retried,
+    stream_with_retries,
+    wait_before_retry,
+    without_reasoning,
+)
 from aalis_llm.script_file import parse_script
 from aalis_llm.scripted import ScriptedProvider
 
@@ -170,6 +176,31 @@ async def test_a_refused_history_is_sent_once_more_without_any_reasoning() -> No
     assert [attempt.without_reasoning for attempt in rig.attempts] == [False, True]
     assert rig.waits == []
     assert THINKING.messages[1].reasoning_content == "t"
+
+
+@pytest.mark.parametrize("purpose", ["summary", "title"])
+async def test_what_nobody_asked_for_goes_without_reasoning_from_the_start(purpose: str) -> None:
+    rig = Rig(REFUSES_REASONING)
+
+    assert await rig.run(THINKING.model_copy(update={"purpose": purpose})) == "fine"
+    assert len(rig.attempts) == 1
+
+
+def test_where_the_field_is_demanded_it_stays_and_is_empty() -> None:
+    call = {"id": "a", "function": {"name": "f", "arguments": "{}"}}
+    messages = [
+        {"role": "user", "content": "q"},
+        {"role": "assistant", "reasoningContent": "why", "toolCalls": [call]},
+        {"role": "tool", "content": "r", "toolCallId": "a"},
+        {"role": "assistant", "reasoningContent": "", "toolCalls": [call]},
+        {"role": "tool", "content": "r", "toolCallId": "a"},
+        {"role": "assistant", "content": "x", "reasoningContent": "so"},
+    ]
+    bare = without_reasoning(ChatRequest.model_validate({"messages": messages, "think": True}))
+
+    shown = [one.reasoning_content for one in bare.messages if one.role == "assistant"]
+    assert shown == ["", "", None]
+    assert bare.think is False
 
 
 async def test_a_history_refused_twice_is_an_error() -> None:

@@ -16,7 +16,6 @@ from aalis_contracts.text import well_formed
 from aalis_llm.profiles import PROFILES
 from aalis_llm.shape import shape, to_provider_messages
 from aalis_llm.shape_reasoning import prefix_digest
-from aalis_llm.shape_tools import is_json_object
 
 ALL: list[ProfileName] = ["openai", "deepseek", "anthropic", "strict"]
 ZH = Catalogue("zh")
@@ -48,6 +47,15 @@ def result(call_id: str, text: str | None = "r", *images: str) -> Message:
 
 def told(messages: Sequence[Message]) -> list[tuple[str, str | None]]:
     return [(message.role, message.content) for message in messages]
+
+
+def is_json_object(text: str) -> bool:
+    try:
+        value = json.loads(text)
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict)
 
 
 def problems(messages: Sequence[Message], name: ProfileName, *, vision: bool) -> set[str]:
@@ -116,7 +124,21 @@ TEXTS = st.one_of(
     st.none(), st.sampled_from(["", " ", "hi", "[x] y", "\ud83d", MARK + "\nx", "好"])
 )
 NAMES = st.sampled_from(["f", "", "  ", "a.b", "x" * 70, "字"])
-ARGUMENTS = st.sampled_from(["", "{}", '{"a":1}', "[]", "3", "null", '"x"', '{"a":', '{"a":NaN}'])
+ARGUMENTS = st.sampled_from(
+    [
+        "",
+        "{}",
+        '{"a":1}',
+        "[]",
+        "3",
+        "null",
+        '"x"',
+        '{"a":',
+        '{"a":NaN}',
+        r'{"a":"\udc00"}',
+        "\ud83d",
+    ]
+)
 CALLS = st.builds(
     ToolCall, id=IDS, function=st.builds(FunctionCall, name=NAMES, arguments=ARGUMENTS)
 )
@@ -302,6 +324,11 @@ def nested(levels: int) -> str:
         (nested(241), {"_invalid": nested(241)[:200]}),
         (nested(900), {"_invalid": nested(900)[:200]}),
         (json.dumps({"a": "[" * 300}), {"a": "[" * 300}),
+        ('{"a":' * 300 + "1" + "}" * 300, {"_invalid": ('{"a":' * 40)}),
+        ('{"a":NaN}', {"_invalid": '{"a":NaN}'}),
+        ('{"a": 1e999}', {"a": float("inf")}),
+        (r'{"a": "x\ud83d y", "b\udE00": 1}', {"a": "x\ufffd y", "b\ufffd": 1}),
+        (r'{"a": "\ud83d\ude00"}', {"a": "😀"}),
     ],
 )
 def test_arguments_become_the_text_of_an_object(arguments: str, sent: dict[str, object]) -> None:

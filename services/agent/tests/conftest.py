@@ -99,7 +99,7 @@ class Replica:
             **ports,
             endings=endings,
             texts=world.texts,
-            counter_for=_heuristic,
+            counter_for=self._counter_for,
             usage_log=UsageLog(),
             calibrations={},
             options=world.options,
@@ -113,6 +113,9 @@ class Replica:
             ports["journal"], ports["outbound"], endings, self.debts, world.clock.now
         )
         world.outbound.listeners.append(self._hear)
+
+    async def _counter_for(self, _: str) -> Counter:
+        return self.world.counter
 
     async def _hear(self, event: Any) -> None:
         if not self.dead:
@@ -140,10 +143,6 @@ def entry(context_id: str, *capabilities: str) -> ModelEntry:
     )
 
 
-async def _heuristic(_: str) -> Counter:
-    return HeuristicCounter()
-
-
 @dataclass
 class World:
     """Everything around the agent, and its replicas."""
@@ -151,6 +150,7 @@ class World:
     script: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     models_of_script: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     options: Options = field(default_factory=Options)
+    counter: Counter = field(default_factory=HeuristicCounter)
     verdicts: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
     rejected: dict[int, Reject] = field(default_factory=dict[int, Reject])
 

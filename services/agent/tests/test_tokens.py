@@ -12,6 +12,7 @@ from aalis_agent.tokens import (
     Counter,
     HeuristicCounter,
     TiktokenCounter,
+    heavy,
 )
 from aalis_contracts.messages import FunctionCall, Message, ToolCall
 from aalis_contracts.text import compact_json
@@ -156,26 +157,26 @@ def test_a_slice_that_cannot_be_encoded_is_estimated() -> None:
     assert TiktokenCounter(encode).text("天气 please") == text_cost("天气 please")
 
 
-def test_little_that_is_unknown_may_be_counted_on_the_spot() -> None:
-    counter = HeuristicCounter()
-    assert counter.heavy([FULL, Message(role="user", content="x" * (HEAVY - 200))]) == []
-    assert counter.heavy([]) == []
+LONG = "x" * (HEAVY + 1)
 
 
-def test_much_that_is_unknown_is_named_until_it_is_counted() -> None:
-    counter = HeuristicCounter()
-    large = Message(role="user", content="x" * (HEAVY + 1))
-    caller = Message(role="assistant", tool_calls=[call(arguments="y" * HEAVY)])
-    counter.prime([FULL])
-    assert counter.heavy([FULL, large]) == [large]
-    assert counter.heavy([caller, Message(role="user", content="x" * 10)]) != []
-    counter.prime([large])
-    assert counter.heavy([FULL, large]) == []
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [FULL, Message(role="user", content=LONG)],
+        [FULL, Message(role="assistant", reasoning_content=LONG)],
+        [FULL, Message(role="assistant", tool_calls=[call(arguments=LONG)])],
+        [Message(role="user", content="x" * 1_000)] * (HEAVY // 1_000 + 1),
+    ],
+    ids=["text", "reasoning", "arguments", "many small ones"],
+)
+def test_what_is_long_together_is_heavy(messages: list[Message]) -> None:
+    assert heavy(messages)
 
 
-def test_many_small_texts_are_heavy_together() -> None:
-    many = [Message(role="user", content=f"{number:01000}") for number in range(60)]
-    assert HeuristicCounter().heavy(many) == many
+def test_what_is_short_together_is_not_heavy() -> None:
+    assert not heavy([FULL, Message(role="user", content="x" * (HEAVY - 200))])
+    assert not heavy([])
 
 
 def test_both_counters_say_who_they_are() -> None:

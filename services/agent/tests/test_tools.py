@@ -32,7 +32,7 @@ def nested(levels: int) -> str:
         (nested(MAX_CARRIED + 1), "nested more than 200 levels deep"),
         (nested(900), "nested more than 200 levels deep"),
         (nested(100_000), "nested more than 200 levels deep"),
-        ("[" * 900 + "]" * 900, "nested more than 200 levels deep"),
+        ("[" * 900 + "]" * 900, "list instead of an object"),
     ],
 )
 def test_arguments_are_an_object_or_a_reason(arguments: str, read: JsonObject | str) -> None:

@@ -191,6 +191,21 @@ async def test_a_call_cut_off_by_the_length_limit_is_not_executed(world: World) 
     assert world.tools.effects == []
 
 
+@pytest.mark.parametrize(
+    "arguments", ['{"a":' * 300 + "1" + "}" * 300, '{"a": NaN}', '{"a": ' + "1" * 5_000 + "}"]
+)
+async def test_arguments_that_no_body_can_hold_are_not_executed(
+    world: World, arguments: str
+) -> None:
+    world.tools.add("echo", echo)
+    broken = {"when": {"iteration": 0}, "call": [{"tool": "echo", "args": arguments}]}
+    await world.open(broken, after_results("{result}"))
+
+    assert "echo" not in (await world.ask("go") or "echo")
+    assert world.tools.effects == []
+    assert world.rows()[2][1].startswith('{"error"')
+
+
 async def test_a_long_result_is_cut_before_it_is_stored_sent_or_shown(world: World) -> None:
     async def long(_: JsonObject, __: ToolCallContext) -> str:
         return "x" * 100_000

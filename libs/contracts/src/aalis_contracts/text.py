@@ -80,6 +80,26 @@ CarriedValue = Annotated[JsonValue, AfterValidator(not_too_deep)]
 """Any JSON value that a body passes on."""
 
 
+def parse_object(text: str, room: int = MAX_NESTING) -> JsonObject:
+    """Read the strict JSON text of an object, its strings made well-formed.
+
+    ValueError with the reason when it is none: malformed, NaN or Infinity, another type, or
+    nested more than `room` levels deep.
+    """
+    try:
+        value: object = json.loads(text, parse_constant=_refuse)
+        if not isinstance(value, dict):
+            # For the caller all of this is one thing: a text that holds no object.
+            raise ValueError(f"{type(value).__name__} instead of an object")  # noqa: TRY004
+        return well_formed_json(cast("JsonObject", value), room)
+    except RecursionError:
+        raise ValueError(f"nested more than {room} levels deep") from None
+
+
+def _refuse(constant: str) -> object:
+    raise ValueError(f"{constant} is not JSON")
+
+
 def cut(text: str, limit: int, suffix: str) -> str:
     """Return `text` unchanged if it has at most `limit` characters, else its head + `suffix`.
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import base64
-import json
 import re
 from collections.abc import Sequence
-from typing import Final, cast
+from typing import Final
 from urllib.parse import unquote_to_bytes
 
 from pydantic import JsonValue
 
 from aalis_contracts.messages import DELEGATION_KIND, Message
 from aalis_contracts.models import ChatRequest, ModelEntry
-from aalis_contracts.text import JsonObject, well_formed_json
+from aalis_contracts.text import JsonObject, parse_object, well_formed_json
 from aalis_contracts.tools import ToolDefinition
 from aalis_llm.settings import AnthropicSettings
 from aalis_llm.shape_reasoning import signed_blocks
@@ -194,7 +193,6 @@ def _is_error(content: str | None) -> bool:
 
 def _object(text: str) -> JsonObject:
     try:
-        value: object = well_formed_json(json.loads(text))
-    except (ValueError, RecursionError):
+        return parse_object(text)
+    except ValueError:
         return {}
-    return cast("JsonObject", value) if isinstance(value, dict) else {}

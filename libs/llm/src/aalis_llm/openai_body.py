@@ -66,9 +66,8 @@ def _message(message: Message, entry: ModelEntry) -> JsonObject:
 def _content(message: Message) -> JsonValue:
     if message.role != "user" or not message.images:
         return message.content or ""
-    text: Sequence[JsonValue] = (
-        [{"type": "text", "text": message.content}] if message.content else []
-    )
+    said = bool(message.content) and not message.content.isspace()
+    text: Sequence[JsonValue] = [{"type": "text", "text": message.content}] if said else []
     images: list[JsonValue] = [
         {"type": "image_url", "image_url": {"url": image}} for image in message.images
     ]

@@ -60,10 +60,12 @@ async def stream_with_retries(
 ) -> AsyncGenerator[Attempt | ChatChunk]:
     """Ask one question, again where that may help (SPEC LLM-10, LLM-11).
 
+    What is not asked for a person (a summary, a title) goes without reasoning (LLM-12).
     Attempts count on from `request.attempt`. `random` gives a number in [0, 1). Raises the last
     `ModelError` when no attempt is left. Closing aborts the running call.
     """
-    asked, spent = request, _Spent()
+    asked = request if request.purpose in {None, "chat"} else without_reasoning(request)
+    spent = _Spent()
     attempt = Attempt(request.attempt or 1)
     while True:
         yield attempt
@@ -119,12 +121,11 @@ def wait_before_retry(error: ModelError, retries: int, chance: float) -> float:
 
 
 def without_reasoning(request: ChatRequest) -> ChatRequest:
-    """Return the request with thinking off and no reasoning in its messages (SPEC LLM-11)."""
-    blank = {"reasoning_content": None, "provider_data": None}
-    messages = [
-        message.model_copy(update=blank) if _has_reasoning(message) else message
-        for message in request.messages
-    ]
+    """Return the request with thinking off and no reasoning in its messages (SPEC LLM-11).
+
+    Where a profile demands the field, it stays, and is empty (SPEC SHAPE-7).
+    """
+    messages = [_without_reasoning(message) for message in request.messages]
     return request.model_copy(update={"messages": messages, "think": False})
 
 
@@ -148,4 +149,12 @@ def _may_help(error: ModelError, collected: Collected, spent: _Spent) -> bool:
 
 
 def _has_reasoning(message: Message) -> bool:
-    return message.reasoning_content is not None or message.provider_data is not None
+    return bool(message.reasoning_content) or message.provider_data is not None
+
+
+def _without_reasoning(message: Message) -> Message:
+    if not _has_reasoning(message):
+        return message
+    demanded = message.reasoning_content is not None and bool(message.tool_calls)
+    kept = "" if demanded else None
+    return message.model_copy(update={"reasoning_content": kept, "provider_data": None})

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter, defaultdict, deque
 from collections.abc import Sequence
 from typing import TypeAlias
 
 from aalis_contracts.catalogue import Catalogue
 from aalis_contracts.messages import Message, ToolCall
-from aalis_contracts.text import MAX_NESTING, compact_json, well_formed, well_formed_json
+from aalis_contracts.text import compact_json, parse_object, well_formed
 from aalis_contracts.tools import error_result
 from aalis_llm.profiles import LONGEST_TOOL_NAME, TOOL_NAME_CHARACTERS, Profile
 
@@ -17,6 +18,7 @@ Repairs: TypeAlias = Counter[str]
 """How often each kind of structural repair was made."""
 
 _SHOWN_ARGUMENTS = 200
+_ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def mend_calls(messages: Sequence[Message]) -> list[Message]:
@@ -76,35 +78,30 @@ def unique_ids(messages: Sequence[Message], profile: Profile) -> list[Message]:
     return named
 
 
-def is_json_object(arguments: str) -> bool:
-    """Say whether `arguments` is the strict JSON text of an object that can be written again."""
-    try:
-        value: object = json.loads(arguments, parse_constant=_refuse)
-        if arguments.count("{") + arguments.count("[") > MAX_NESTING:
-            well_formed_json(value)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(value, dict)
-
-
-def _refuse(constant: str) -> object:
-    raise ValueError(constant)
-
-
 def _mended(call: ToolCall) -> ToolCall:
     function = call.function
     name = TOOL_NAME_CHARACTERS.sub("_", function.name)[:LONGEST_TOOL_NAME]
     if not function.name.strip():
         name = "unknown_tool"
-    arguments = well_formed(function.arguments)
-    if not arguments.strip():
-        arguments = "{}"
-    elif not is_json_object(arguments):
-        arguments = compact_json({"_invalid": arguments[:_SHOWN_ARGUMENTS]})
+    arguments = _object_text(well_formed(function.arguments))
     if name == function.name and arguments == function.arguments:
         return call
     mended = function.model_copy(update={"name": name, "arguments": arguments})
     return call.model_copy(update={"function": mended})
+
+
+def _object_text(arguments: str) -> str:
+    """Return arguments as the text of a JSON object, without broken characters in it."""
+    if not arguments.strip():
+        return "{}"
+    try:
+        value = parse_object(arguments)
+    except ValueError:
+        return compact_json({"_invalid": arguments[:_SHOWN_ARGUMENTS]})
+    # Half of a pair may also stand there as an escape; a whole pair is one character.
+    if _ESCAPED_SURROGATE.search(arguments) and json.loads(arguments) != value:
+        return compact_json(value)
+    return arguments
 
 
 def _with_calls(message: Message, calls: list[ToolCall]) -> Message:

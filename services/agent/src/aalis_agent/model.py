@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from opentelemetry.trace import Span, SpanKind
 
 from aalis_agent.contributions import contribute
-from aalis_agent.tokens import HEAVY, Calibration, characters
+from aalis_agent.tokens import Calibration, heavy
 from aalis_agent.trimming import Trimmed, trim
 from aalis_agent.usage import CallIdentity, break_down, token_usage
 from aalis_contracts.hooks import LLM_AFTER, LLM_BEFORE, LlmAfterData, LlmBeforeData
@@ -28,7 +28,7 @@ from aalis_sdk import tracing
 from aalis_sdk.arguments import schema_fault
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from aalis_agent.budgets import Budgets
     from aalis_agent.frames import FrameWriter
@@ -37,9 +37,10 @@ if TYPE_CHECKING:
     from aalis_agent.planning import Bench
     from aalis_agent.shrinking import Overflow
     from aalis_agent.steps import Ask
-    from aalis_agent.tokens import Counter
     from aalis_contracts.messages import Message
     from aalis_contracts.tools import ToolDefinition
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,27 +173,21 @@ async def _begin_again(question: _Question, attempt: Attempt) -> None:
 
 
 async def fit(parts: Parts, bench: Bench, tools: list[ToolDefinition], budgets: Budgets) -> Trimmed:
-    """Trim the working list for one call; off the event loop when there is much text in it.
+    """Trim the working list for one call."""
+    messages, counter = bench.messages, bench.counter
 
-    A list that was counted long ago is no lighter: what trimming cuts is cut and counted anew.
-    """
-    counter, messages = bench.counter, bench.messages
-
-    def work() -> Trimmed:
+    def trimmed_list() -> Trimmed:
         return trim(messages, budgets, counter.tools(tools), counter, parts.texts)
 
-    heavy = characters(messages) > HEAVY
-    trimmed = await asyncio.to_thread(work) if heavy else work()
+    trimmed = await aside(messages, trimmed_list)
     if trimmed.log_line is not None:
         parts.log.info(trimmed.log_line)
     return trimmed
 
 
-async def prime(counter: Counter, messages: Sequence[Message]) -> None:
-    """Have long texts counted off the event loop (SPEC TOK-6)."""
-    heavy = counter.heavy(messages)
-    if heavy:
-        await asyncio.to_thread(counter.prime, heavy)
+async def aside(messages: Sequence[Message], work: Callable[[], Answer]) -> Answer:
+    """Do `work` on messages, off the event loop when they are long (SPEC TOK-6)."""
+    return await asyncio.to_thread(work) if heavy(messages) else work()
 
 
 async def _before(question: _Question) -> list[ToolDefinition]:

@@ -10,17 +10,16 @@ why.
 from __future__ import annotations
 
 import heapq
-import json
 import re
 from dataclasses import dataclass, replace
-from typing import Final, cast
+from typing import Final
 
 from pydantic import JsonValue
 
 from aalis_agent.draft import Draft, groups_of, latest_user
 from aalis_contracts.catalogue import Catalogue, any_form
 from aalis_contracts.messages import ToolCall
-from aalis_contracts.text import compact_json, cut
+from aalis_contracts.text import compact_json, cut, parse_object
 
 RESULT_KEPT: Final = 400
 ARGUMENTS_LONG: Final = 1_000
@@ -211,16 +210,11 @@ def _with_short_arguments(call: ToolCall, texts: Catalogue) -> ToolCall:
 
 
 def _short_object(arguments: str, ellipsis: str) -> str | None:
-    """Return a JSON object with its long strings cut; None if it is none, or nested too deep."""
+    """Return a JSON object with its long strings cut; None if it is none."""
     try:
-        value = cast("JsonValue", json.loads(arguments, parse_constant=_refuse))
-        return compact_json(_short_strings(value, ellipsis)) if isinstance(value, dict) else None
-    except (ValueError, RecursionError):
+        return compact_json(_short_strings(parse_object(arguments), ellipsis))
+    except ValueError:
         return None
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is not JSON")
 
 
 def _short_strings(value: JsonValue, ellipsis: str) -> JsonValue:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from aalis_agent.contributions import build
 from aalis_agent.history import shown_history
-from aalis_agent.model import prime
+from aalis_agent.model import aside
 from aalis_agent.planning import budgets_of, offered, read_history
 from aalis_agent.ports import ChainFailed, Unavailable
 from aalis_agent.prompt import assemble, main_prompt
@@ -58,8 +58,7 @@ async def snapshot(parts: Parts, request: TokenRequest) -> TokenUsage | None:
     messages, tools = await _intercepted(parts, session_id, platform, messages, tools)
     counter = await parts.counter_for(entry.id)
     budgets = budgets_of(parts, entry)
-    await prime(counter, messages)
-    costs = counter.messages(messages)
+    costs = await aside(messages, lambda: counter.messages(messages))
     return token_usage(
         CallIdentity(session_id=session_id, platform=platform),
         budgets,

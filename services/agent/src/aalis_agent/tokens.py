@@ -6,15 +6,15 @@ counted, keyed by what the message says and not by the object that says it: hist
 the store anew each turn. The vocabulary comes from an adapter as a plain function; without one
 the heuristic counter serves.
 
-Counting is synchronous. Before a call, ask `heavy`: what it names is better counted by
-`prime` in a thread, off the event loop; everything after that is a look-up.
+Counting is synchronous. Before a call, ask `heavy`: what is long is counted, and trimmed, in a
+thread, off the event loop. An encoder lets other threads run while it works.
 """
 
 from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
@@ -31,8 +31,12 @@ IMAGE_COST: Final = 1_000
 SLICE: Final = 200_000
 """Characters given to an encoder at once: its regular expressions fail near 1,000,000 blanks."""
 
-HEAVY: Final = 50_000
-"""Uncounted characters above which counting leaves the event loop (SPEC TOK-6)."""
+HEAVY: Final = 20_000
+"""Characters above which counting and trimming leave the event loop (SPEC TOK-6).
+
+The slowest texts (emoji, runs of one letter) take a millisecond for 1,000 characters; what is cut
+is counted once more. Going to a thread takes a tenth of a millisecond.
+"""
 
 MEMORY: Final = 16_000_000
 """Characters of counted messages that a counter keeps: about forty long sessions."""
@@ -65,13 +69,20 @@ class Counter(Protocol):
         """Return what this array of tool definitions costs; 0 when it is empty."""
         ...
 
-    def heavy(self, messages: Sequence[Message]) -> list[Message]:
-        """Return the messages that `prime` should count in a thread; usually none."""
-        ...
 
-    def prime(self, messages: Sequence[Message]) -> None:
-        """Count `messages` now, from whatever thread, so that later calls only look up."""
-        ...
+def heavy(messages: Iterable[Message]) -> bool:
+    """Say whether to count and trim these is too much for the event loop (SPEC TOK-6).
+
+    Asked of a whole list, counted before or not: what trimming makes of it is new text.
+    """
+    size = 0
+    for message in messages:
+        size += len(message.content or "") + len(message.reasoning_content or "")
+        for call in message.tool_calls or ():
+            size += len(call.function.arguments)
+        if size > HEAVY:
+            return True
+    return False
 
 
 _Key = str | tuple[str, ...]
@@ -100,12 +111,12 @@ class _Remembered:
         if cost is None:
             cost = self._old.get(key)
             if cost is not None:
-                self.put(key, cost)
+                self.put(key, cost, len(key) if isinstance(key, str) else sum(map(len, key)))
         return cost
 
-    def put(self, key: _Key, cost: int) -> None:
+    def put(self, key: _Key, cost: int, size: int) -> None:
         """Keep `cost`; a key heavier than a generation is not worth what it would push out."""
-        weight = _ENTRY + _size(key)
+        weight = _ENTRY + size
         if weight > self._half:
             return
         with self._lock:
@@ -131,7 +142,7 @@ class _Counting(ABC):
         """Count a text that has not been counted before."""
 
     def _extras(self, message: Message) -> int:
-        """Return what a message costs beyond the parts that every counter counts."""
+        """Return what the name and the images of a message cost beside its texts."""
         del message
         return 0
 
@@ -140,12 +151,14 @@ class _Counting(ABC):
         cost = self._costs.get(text)
         if cost is None:
             cost = self._count(text)
-            self._costs.put(text, cost)
+            self._costs.put(text, cost, len(text))
         return cost
 
     def message(self, message: Message) -> int:
         """Return 4 + content + compact JSON of the calls + reasoning (SPEC TOK-4)."""
-        cost = MESSAGE_COST + self._extras(message)
+        cost = MESSAGE_COST
+        if message.name or message.images:
+            cost += self._extras(message)
         if message.content:
             cost += self.text(message.content)
         if message.tool_calls:
@@ -177,28 +190,13 @@ class _Counting(ABC):
         self._tool_costs[key] = (tuple(tools), cost)
         return cost
 
-    def heavy(self, messages: Sequence[Message]) -> list[Message]:
-        """Return what is not counted yet, if that is more than the event loop should bear."""
-        unknown: list[Message] = []
-        size = 0
-        for message in messages:
-            sizes = [_size(key) for key in _keys(message) if self._costs.get(key) is None]
-            if sizes:
-                unknown.append(message)
-                size += sum(sizes)
-        return unknown if size > HEAVY else []
-
-    def prime(self, messages: Sequence[Message]) -> None:
-        """Count `messages` now, from whatever thread, so that later calls only look up."""
-        self.messages(messages)
-
     def _calls(self, calls: Sequence[ToolCall]) -> int:
         """Return the cost of a message's calls; known ones are found without writing JSON."""
         key = _calls_key(calls)
         cost = self._costs.get(key)
         if cost is None:
             cost = self._count(_key_json(key))
-            self._costs.put(key, cost)
+            self._costs.put(key, cost, sum(map(len, key)))
         return cost
 
 
@@ -228,37 +226,18 @@ class TiktokenCounter(_Counting):
         self._encode = encode
 
     def _count(self, text: str) -> int:
-        if len(text) <= SLICE:
-            return self._slice(text)
-        starts = range(0, len(text), SLICE)
-        return sum(self._slice(text[start : start + SLICE]) for start in starts)
-
-    def _slice(self, text: str) -> int:
-        """Count a slice; one that cannot be encoded is estimated."""
+        if len(text) > SLICE:
+            starts = range(0, len(text), SLICE)
+            return sum(self._count(text[start : start + SLICE]) for start in starts)
         try:
             return self._encode(text)
-        except ValueError:
+        except ValueError:  # a slice that cannot be encoded is estimated
             return text_cost(text)
 
     def _extras(self, message: Message) -> int:
         """Return what the speaker's name and the images cost."""
         name = self.text(message.name) + 1 if message.name else 0
         return name + IMAGE_COST * len(message.images or ())
-
-
-def characters(messages: Sequence[Message]) -> int:
-    """Return how much text there is to work through."""
-    return sum(_size(key) for message in messages for key in _keys(message))
-
-
-def _size(key: _Key) -> int:
-    return len(key) if isinstance(key, str) else sum(map(len, key))
-
-
-def _keys(message: Message) -> list[_Key]:
-    """Return the keys under which the long parts of a message are kept."""
-    keys = [text for text in (message.content, message.reasoning_content) if text]
-    return [*keys, _calls_key(message.tool_calls)] if message.tool_calls else [*keys]
 
 
 def _calls_key(calls: Sequence[ToolCall]) -> tuple[str, ...]:

@@ -8,10 +8,9 @@ under the same key, and its host answers with what it has.
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from aalis_agent.ports import ChainFailed, Unavailable
 from aalis_agent.results import cut_result, failure_of, result_limit
@@ -19,7 +18,7 @@ from aalis_agent.together import together
 from aalis_contracts.events import ToolExecute
 from aalis_contracts.hooks import TOOL_AFTER, TOOL_BEFORE, ToolAfterData, ToolBeforeData
 from aalis_contracts.journal import ToolFinished, ToolStarted
-from aalis_contracts.text import MAX_CARRIED, well_formed, well_formed_json
+from aalis_contracts.text import MAX_CARRIED, parse_object, well_formed
 from aalis_contracts.tools import (
     InboundOrigin,
     ToolCallContext,
@@ -297,10 +296,9 @@ def changed_the_history(one: Round) -> bool:
 
 def _says_ok(content: str) -> bool:
     try:
-        value: object = json.loads(content)
-    except (ValueError, RecursionError):
+        return parse_object(content).get("ok") is True
+    except ValueError:
         return False
-    return isinstance(value, dict) and cast("JsonObject", value).get("ok") is True
 
 
 def parse_arguments(arguments: str) -> JsonObject | str:
@@ -308,14 +306,9 @@ def parse_arguments(arguments: str) -> JsonObject | str:
     if not arguments.strip():
         return {}
     try:
-        parsed: object = well_formed_json(json.loads(arguments), MAX_CARRIED)
-    except RecursionError:
-        return f"nested more than {MAX_CARRIED} levels deep"
+        return parse_object(arguments, MAX_CARRIED)
     except ValueError as error:
         return str(error)
-    if not isinstance(parsed, dict):
-        return f"{type(parsed).__name__} instead of an object"
-    return cast("JsonObject", parsed)
 
 
 def not_found(parts: Parts, bench: Bench, name: str) -> str:
