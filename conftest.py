@@ -9,5 +9,5 @@ for _name in list(os.environ):
     if _ours or _name.startswith(("ANTHROPIC_", "OPENAI_")):
         del os.environ[_name]
 
-# Real servers and processes for every test of the repository.
-pytest_plugins = ["aalis_sdk.testing.fixtures"]
+# Real servers and processes for every test of the repository, and how hard properties are tried.
+pytest_plugins = ["aalis_sdk.testing.fixtures", "aalis_sdk.testing.properties"]

@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 from datetime import UTC
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from aalis_agent.budgets import Budgets
@@ -18,6 +18,7 @@ from aalis_agent.trimming import Trimmed, trim, trim_to_budget
 from aalis_agent.usage import break_down
 from aalis_contracts.catalogue import Catalogue
 from aalis_contracts.messages import FunctionCall, Message, ToolCall
+from aalis_sdk.testing.properties import examples
 
 TEXTS = Catalogue("zh")
 COUNTER = HeuristicCounter()
@@ -129,7 +130,7 @@ def stray_results(messages: Sequence[Message]) -> int:
     return sum(one.role == "tool" and i not in inside for i, one in enumerate(messages))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(cases())
 def test_trimming_never_changes_its_input(case: tuple[list[Message], int, int]) -> None:
     listed, budget, memory = case
@@ -140,7 +141,7 @@ def test_trimming_never_changes_its_input(case: tuple[list[Message], int, int]) 
     assert as_json(listed) == before_json
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(cases())
 def test_trimming_gives_the_same_for_equal_input(case: tuple[list[Message], int, int]) -> None:
     listed, budget, memory = case
@@ -150,7 +151,7 @@ def test_trimming_gives_the_same_for_equal_input(case: tuple[list[Message], int,
     assert to_limit(listed, budget, memory) == fresh
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(cases())
 def test_what_fits_is_a_fixed_point(case: tuple[list[Message], int, int]) -> None:
     listed, budget, memory = case
@@ -162,7 +163,7 @@ def test_what_fits_is_a_fixed_point(case: tuple[list[Message], int, int]) -> Non
             assert again(once.messages, budget, memory).messages == once.messages
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(cases())
 def test_the_figures_are_those_of_the_lists(case: tuple[list[Message], int, int]) -> None:
     listed, budget, memory = case
@@ -176,7 +177,7 @@ def test_the_figures_are_those_of_the_lists(case: tuple[list[Message], int, int]
         assert parts.system + parts.history + parts.tool_results == result.used
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(cases())
 def test_what_is_protected_stays(case: tuple[list[Message], int, int]) -> None:
     listed, budget, memory = case
@@ -200,7 +201,7 @@ def test_what_is_protected_stays(case: tuple[list[Message], int, int]) -> None:
         assert kept[group_now[0].start].tool_calls == listed[group[0].start].tool_calls
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(valid_lists(), st.data())
 def test_no_result_is_left_without_its_call(listed: list[Message], data: st.DataObject) -> None:
     budget = data.draw(st.integers(0, total(listed) + 1))
@@ -212,7 +213,7 @@ def test_no_result_is_left_without_its_call(listed: list[Message], data: st.Data
             assert sorted(call.id for call in caller.tool_calls or ()) == sorted(map(str, answered))
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(broken_lists(), st.data())
 def test_a_broken_list_gets_no_more_broken(listed: list[Message], data: st.DataObject) -> None:
     budget = data.draw(st.integers(0, total(listed) + 1))
@@ -220,7 +221,7 @@ def test_a_broken_list_gets_no_more_broken(listed: list[Message], data: st.DataO
     assert stray_results(result.messages) <= stray_results(listed)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(valid_lists(), st.integers(0, 300), st.data())
 def test_a_call_is_made_within_the_limit_or_not_at_all(
     listed: list[Message], tools: int, data: st.DataObject
@@ -239,7 +240,7 @@ def test_a_call_is_made_within_the_limit_or_not_at_all(
             assert text in original or len(text) <= 2 * ARGUMENTS_LONG
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(lists, st.data())
 def test_the_order_of_what_stays_is_the_order_it_had(
     listed: list[Message], data: st.DataObject
@@ -250,7 +251,7 @@ def test_the_order_of_what_stays_is_the_order_it_had(
     assert kept == sorted(set(kept))
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(lists)
 def test_a_counter_reads_each_text_once(listed: list[Message]) -> None:
     counted: list[str] = []
@@ -267,7 +268,7 @@ def test_a_counter_reads_each_text_once(listed: list[Message]) -> None:
     assert len(counted) == len(set(counted))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(lists)
 def test_history_is_whole_groups_and_a_fixed_point(listed: list[Message]) -> None:
     before = as_json(listed)
@@ -297,7 +298,7 @@ contributions = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(lists, contributions)
 def test_contributions_land_alike_in_any_order_and_once(
     listed: list[Message], added: list[Contribution]

@@ -170,7 +170,8 @@ async def test_dying_while_giving_up_still_puts_the_input_where_dead_ones_go(wor
 
 @pytest.mark.parametrize("lane", ["user", "proactive:from:x"])
 async def test_frames_of_a_later_owner_are_above_all_earlier_ones(world: World, lane: str) -> None:
-    await world.open({"reply": "some text", "stream": {"chunk": 3, "delayMs": 25}})
+    text = "some text that takes longer to write than the longest pause of a busy machine"
+    await world.open({"reply": text, "stream": {"chunk": 3, "delayMs": 25}})
     seq = world.say("hello", lane=lane)
     running = world.deliver(seq)
     while len(world.outbound.frames) < 2:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from aalis_agent.steps import (
@@ -43,6 +43,7 @@ from aalis_contracts.journal import (
 )
 from aalis_contracts.messages import FunctionCall, IncomingMessage, ToolCall
 from aalis_contracts.models import ChatResponse
+from aalis_sdk.testing.properties import examples
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -238,7 +239,7 @@ def _facts_for(step: Step, now: Turn, choose: st.DataObject) -> list[Fact]:  # n
             return []
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(st.data())
 def test_a_turn_ends_and_every_prefix_of_it_goes_on_to_the_same_step(choose: st.DataObject) -> None:
     first = started(1, 2, preempts=choose.draw(st.sampled_from([None, 5])))

@@ -41,13 +41,17 @@ class Budgets:
         """Return the budgets for the one retry after a provider's overflow error (TRIM-15)."""
         return replace(
             self,
-            token_budget=max(1, self.token_budget * 4 // 5),
-            hard_limit=max(1, self.hard_limit * 4 // 5),
+            token_budget=_four_fifths(self.token_budget),
+            hard_limit=_four_fifths(self.hard_limit),
         )
 
     def outgoing_max_tokens(self, used: int) -> int:
         """Return the answer length to ask for, never zero or negative (SPEC TRIM-14)."""
         return max(1, min(self.max_tokens, self.window - used))
+
+
+def _four_fifths(tokens: int) -> int:
+    return min(tokens, max(1, tokens * 4 // 5))
 
 
 def plan_budgets(
