@@ -111,7 +111,14 @@ def others(draw: st.DrawFn) -> Message:
         st.sampled_from(["user", "user", "user", "assistant", "system", "notice", "critic"])
     )
     kinds = [None, None, None, "event-marker", "cross-session-delegation", "poke"]
-    injectors = [None, None, None, {"injector": "x/y"}, {"injector": ""}, {"deep": [{"a": [1]}]}]
+    injectors: list[JsonObject | None] = [
+        None,
+        None,
+        None,
+        {"injector": "x/y"},
+        {"injector": ""},
+        {"deep": [{"a": [1]}]},
+    ]
     return Message(
         role=role,
         content=draw(optional_texts),
@@ -312,25 +319,16 @@ def test_the_last_words_of_the_person_arrive_unless_they_alone_are_too_much(
         assert any(well_formed(spoken[-1].content or "") in (one.content or "") for one in shown)
 
 
-@examples(80)
-@given(
-    histories,
-    st.integers(1, 6_000),
-    st.none() | st.integers(1, 8_000),
-    st.floats(0.01, 1),
-    st.integers(0, 3_000),
-    st.booleans(),
-)
+@examples(120)
+@given(histories, st.none() | st.integers(1, 8_000), st.sampled_from([0.01, 0.5, 1.0]), st.data())
 def test_a_call_never_asks_for_more_than_the_window_holds(
-    listed: list[Message],
-    window: int,
-    most: int | None,
-    ratio: float,
-    tools: int,
-    again: bool,
+    listed: list[Message], most: int | None, ratio: float, drawn: st.DataObject
 ) -> None:
+    tools = drawn.draw(st.sampled_from([0, 30, 900]), label="tools")
+    used = total(listed) + tools
+    window = drawn.draw(st.integers(1, 200) | st.integers(used + 1, used + 40), label="window")
     planned = plan_budgets(window, most, threshold_ratio=ratio, memory_budget=4_096)
-    budgets = planned.lowered() if again else planned
+    budgets = planned.lowered() if drawn.draw(st.booleans(), label="again") else planned
     trimmed = fitted(listed, budgets, tools)
     if trimmed.overflow is not None:
         assert trimmed.overflow.used > trimmed.overflow.limit
