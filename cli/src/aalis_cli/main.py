@@ -119,6 +119,14 @@ def _parser() -> argparse.ArgumentParser:
     dead.add_argument("numbers", nargs="*", type=int, metavar="NUMBER", help="as listed")
     dead.add_argument("--nats", metavar="URL", help="the stack at this NATS server")
 
+    chaos = command(
+        "chaos", "kill processes while the platform works; see that nothing is lost", _chaos
+    )
+    chaos.add_argument("--matrix", action="store_true", help="at each failpoint, one by one")
+    chaos.add_argument(
+        "--only", default="", metavar="TEXT", help="failpoints with this in their names"
+    )
+
     conform = command("conform", "check a vector file against the agent's pure parts", _conform)
     conform.add_argument("kind", metavar="KIND", help="what the lines are about")
     conform.add_argument("file", metavar="FILE", type=Path, help="one JSON object a line")
@@ -199,6 +207,12 @@ def _dead(options: argparse.Namespace) -> int:
     from aalis_cli.dead import dead
 
     return dead(_place(options), options.nats, options.action, options.numbers)
+
+
+def _chaos(options: argparse.Namespace) -> int:
+    from aalis_cli.chaos.command import Wish, chaos
+
+    return chaos(Wish(matrix=options.matrix, only=options.only))
 
 
 def _conform(options: argparse.Namespace) -> int:

@@ -23,6 +23,7 @@ from aalis_contracts.journal import (
     TurnStarted,
 )
 from aalis_contracts.subjects import turn_id
+from aalis_sdk.failpoints import failpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -137,7 +138,11 @@ class Lane:
             facts=list(facts),
         )
         key = f"{self.turn.owner}.{self.last_seq}"
+        for fact in facts:
+            failpoint(f"agent.append.{fact.type}")
         self.last_seq = await self._journal.append(entry, self.last_seq, key)
+        for fact in facts:
+            failpoint(f"agent.appended.{fact.type}")
         self._durable = fold(self._durable, facts)
         if self.start_seq is None:
             self.start_seq = self.last_seq

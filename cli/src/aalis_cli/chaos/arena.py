@@ -1,0 +1,167 @@
+"""This is about the arena: a running fleet, the model it asks, and somebody who says things to it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from aalis_cli.chaos import evidence as seen
+from aalis_cli.chaos.errands import PLATFORM, Errand, script, word_of
+from aalis_cli.chaos.evidence import Asked, Effect, Evidence, Span
+from aalis_cli.chaos.fleet import Fleet
+from aalis_cli.chaos.recorder import DELIVERIES
+from aalis_cli.chaos.workshop import EFFECTS
+from aalis_cli.stack import connected, provisioned
+from aalis_contracts import subjects
+from aalis_contracts.events import TurnAfter
+from aalis_contracts.messages import IncomingMessage
+from aalis_llm.script_scene import read_scene
+from aalis_llm.scripted_http import ScriptedServer
+from aalis_llm.scripted_openai import read_request
+from aalis_sdk.adapter import Adapter
+from aalis_sdk.registry import Registry
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Iterable
+
+    from aalis_cli.place import Place
+    from aalis_sdk.mesh import Mesh
+
+PATIENCE: Final = 60.0
+"""Seconds after which an errand that is not done counts as lost."""
+_POLL: Final = 0.05
+
+
+@dataclass
+class Arena:
+    """What a chaos run works on."""
+
+    place: Place
+    fleet: Fleet
+    model: ScriptedServer
+    mesh: Mesh
+    registry: Registry
+    ended: dict[str, TurnAfter] = field(default_factory=dict[str, TurnAfter])
+    """The end of each errand that has been heard of, by its word."""
+    hosts_hit: list[Span] = field(default_factory=list[Span])
+    overtaken: set[str] = field(default_factory=set[str])
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def listen(self) -> None:
+        """Hear of the ends of turns."""
+        self._adapter = Adapter(self.mesh, PLATFORM)
+        await self.mesh.listen(subjects.TURN_AFTER, TurnAfter, self._heard)
+
+    async def say(self, errand: Errand) -> None:
+        """Say it, as an adapter does; returns when it is stored."""
+        await self._adapter.receive(message_of(errand))
+
+    async def until(self, condition: Callable[[], bool], seconds: float = PATIENCE) -> bool:
+        """Wait until `condition` holds; False if it does not in time."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > deadline:
+                return False
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_POLL):
+                    await self._news.wait()
+            self._news.clear()
+        return True
+
+    async def quiet(self, seconds: float = PATIENCE) -> bool:
+        """Wait until every message is handled and acknowledged; False if it is not in time."""
+        deadline = time.monotonic() + seconds
+        while await self._busy():
+            if time.monotonic() > deadline:
+                return False
+            await asyncio.sleep(_POLL)
+        return True
+
+    async def evidence(self, errands: Iterable[Errand]) -> Evidence:
+        """Collect all that can be seen of these errands and their sessions."""
+        found = Evidence(list(errands), overtaken=self.overtaken, hosts_hit=self.hosts_hit)
+        for session_id in dict.fromkeys(errand.session_id for errand in found.errands):
+            found.sessions[session_id] = await seen.of_session(self.mesh, session_id)
+        words = {errand.word for errand in found.errands}
+        effects = seen.lines_of(self.place.directory / "effects.jsonl")
+        found.effects = [
+            Effect(line["tool"], line["word"], line["key"])
+            for line in effects
+            if line["word"] in words
+        ]
+        delivered = seen.lines_of(self.place.directory / "deliveries.jsonl")
+        found.delivered = [line["id"] for line in delivered]
+        found.asked = [asked for asked in self._asked() if asked.word in words]
+        found.dead = await seen.dead_letters(self.mesh)
+        return found
+
+    def _asked(self) -> Iterable[Asked]:
+        for recorded in self.model.requests:
+            if recorded.path.endswith("/models"):
+                continue
+            scene = read_scene("demo", read_request(recorded.body, recorded.headers))
+            yield Asked(word_of(scene.text) or "", scene.iteration)
+
+    async def _heard(self, end: TurnAfter) -> None:
+        if end.message.message_id:
+            self.ended[end.message.message_id] = end
+        self._news.set()
+
+    async def _busy(self) -> bool:
+        from aalis_sdk import topology
+
+        names = [(one.stream, one.config.durable_name or "") for one in topology.consumers()]
+        names.append((topology.OUTBOUND, f"adapter-{PLATFORM}"))
+        found = await asyncio.gather(*(self.mesh.js.consumer_info(*name) for name in names))
+        return any(info.num_pending or info.num_ack_pending for info in found)
+
+
+def message_of(errand: Errand) -> IncomingMessage:
+    """Return an errand as an adapter publishes it."""
+    return IncomingMessage(
+        content=errand.text,
+        session_id=errand.session_id,
+        platform=PLATFORM,
+        user_id="u1",
+        session_type="private",
+        message_id=errand.word,
+    )
+
+
+@contextlib.asynccontextmanager
+async def arena_in(place: Place) -> AsyncGenerator[Arena]:
+    """Run everything that a chaos run needs in `place`."""
+    async with ScriptedServer(script()) as model:
+        fleet = Fleet(place, _environment(place, model.url))
+        try:
+            await fleet.start_servers()
+            mesh = await connected(fleet.nats_url)
+            try:
+                await provisioned(mesh)
+                registry = Registry(mesh)
+                await registry.start()
+                await fleet.start_services(registry)
+                arena = Arena(place, fleet, model, mesh, registry)
+                await arena.listen()
+                yield arena
+            finally:
+                await mesh.close()
+        finally:
+            await fleet.stop()
+
+
+def _environment(place: Place, model_url: str) -> dict[str, str]:
+    return {
+        "AALIS_PROVIDERS": "openai",
+        "OPENAI_API_KEY": "none",
+        "OPENAI_BASE_URL": model_url,
+        "AALIS_OPENAI_PROFILE": "strict",
+        "AALIS_DEFAULT_LLM": "openai/demo",
+        "AALIS_LOCALE": "en",
+        "AALIS_GRACE_SECONDS": "10",
+        EFFECTS: str(place.directory / "effects.jsonl"),
+        DELIVERIES: str(place.directory / "deliveries.jsonl"),
+    }

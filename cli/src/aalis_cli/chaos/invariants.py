@@ -1,0 +1,225 @@
+"""This is about invariants: what must be true of a run, whoever died meanwhile. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from aalis_cli.chaos.errands import Errand
+from aalis_cli.chaos.evidence import Evidence, Session
+from aalis_contracts.journal import (
+    JournalEntry,
+    ModelResponded,
+    ModelStarted,
+    ToolFinished,
+    ToolStarted,
+    TurnResumed,
+    TurnStarted,
+)
+
+_OTHERS = {"abort", "paid"}
+"""Who may write into a journal beside the owner: whoever ends a turn, or pays what it owes."""
+
+
+@dataclass(frozen=True)
+class Violation:
+    """What is not as it must be, and where."""
+
+    rule: str
+    session_id: str
+    text: str
+
+
+def violations(evidence: Evidence) -> list[Violation]:
+    """Return everything that is not as it must be."""
+    found: list[Violation] = []
+    for session in evidence.sessions.values():
+        errands = [one for one in evidence.errands if one.session_id == session.session_id]
+        found += _of_session(evidence, session, errands)
+    found += [Violation("dead letter", "", line) for line in evidence.dead]
+    found += [
+        Violation("invalid model request", "", f"{one.word}, iteration {one.iteration}: {wrong}")
+        for one in evidence.asked
+        for wrong in one.wrong
+    ]
+    return found
+
+
+def _of_session(evidence: Evidence, session: Session, errands: list[Errand]) -> Iterator[Violation]:
+    def broken(rule: str, text: str) -> Violation:
+        return Violation(rule, session.session_id, text)
+
+    for errand in errands:
+        for rule, text in _of_errand(evidence, session, errand):
+            yield broken(rule, f"{errand.word}: {text}")
+    words = [message.message_id for message in session.inputs.values()]
+    said = [errand.word for errand in errands]
+    if [word for word in said if word in words] != [word for word in words if word in said]:
+        yield broken("reordered input", f"said {said}, in the mailbox {words}")
+    inputs = [_input_of(message.turn_id) for message in session.sent if message.source == "agent"]
+    if inputs != sorted(inputs):
+        yield broken("reordered reply", f"replies to inputs {inputs}")
+    for text in _stale(session):
+        yield broken("stale write", text)
+    for text in _repeated_calls(session):
+        yield broken("finished model call repeated", text)
+    for text in _torn_groups(session):
+        yield broken("torn group", text)
+
+
+def _of_errand(evidence: Evidence, session: Session, errand: Errand) -> Iterator[tuple[str, str]]:
+    word = errand.word
+    seqs = [seq for seq, one in session.inputs.items() if one.message_id == word]
+    if len(seqs) != 1:
+        yield ("lost" if not seqs else "duplicated input"), f"{len(seqs)} inputs"
+        return
+    rows = [row for row in session.rows if (row.metadata or {}).get("messageId") == word]
+    if len(rows) != 1:
+        yield "user row", f"{len(rows)} archived rows"
+    ends = [end for end in session.ends if end.input_seq == seqs[0]]
+    if len(ends) != 1:
+        yield ("lost" if not ends else "told twice"), f"{len(ends)} agent.turn.after"
+        return
+    outcome = ends[0].outcome
+    allowed = {"replied", "aborted"} if word in evidence.overtaken else {"replied"}
+    if outcome not in allowed:
+        yield "outcome", f"{outcome}: {ends[0].error}"
+    sent = [message for message in session.sent if _input_of(message.turn_id) == seqs[0]]
+    expected = 1 if outcome == "replied" else 0
+    if outcome in allowed and len(sent) != expected:
+        yield ("lost reply" if not sent else "duplicated reply"), f"{len(sent)} replies"
+    for message in sent:
+        if outcome == "replied" and not message.content.startswith(errand.opening):
+            yield "wrong reply", message.content
+        times = evidence.delivered.count(message.id)
+        if times != 1:
+            yield ("undelivered" if not times else "delivered twice"), f"{message.id}: {times}"
+    saved = [
+        row
+        for row in session.rows
+        if row.input_seq == seqs[0] and row.role == "assistant" and not row.tool_calls
+    ]
+    if outcome in allowed and len(saved) != expected:
+        yield "reply row", f"{len(saved)} rows of the reply"
+    if outcome == "replied":
+        yield from _effects(evidence, session, errand, seqs[0])
+    yield from _asked(evidence, session, errand)
+
+
+def _effects(
+    evidence: Evidence, session: Session, errand: Errand, seq: int
+) -> Iterator[tuple[str, str]]:
+    """See that each call's effect happened once, or is told as unknown where its host died."""
+    started, finished = _calls(session, seq)
+    per_key = Counter(one.key for one in evidence.effects if one.word == errand.word)
+    safe = {one.key for one in evidence.effects if one.tool == "restamp"}
+    wanted = Counter(errand.kind.stamps)
+    called = Counter(one.name for one in started.values() if one.name in wanted)
+    if called != wanted:
+        yield "calls", f"made {dict(called)}, wanted {dict(wanted)}"
+    for key, begun in started.items():
+        if begun.name not in wanted:
+            continue
+        done = finished.get(key)
+        content = done.content if done is not None else "no result"
+        span = (begun.at / 1000, (done.at if done is not None else begun.at) / 1000)
+        host_hit = any(hit.meets(*span) for hit in evidence.hosts_hit)
+        clear = content == f"{begun.name}ed {errand.word}"
+        times = per_key.pop(key, 0)
+        if times > 1 and not (key in safe and host_hit):
+            yield "repeated effect", f"{key} happened {times} times"
+        if clear and not times:
+            yield "lost effect", f"{key} is told as done, and is not"
+        if not clear and not (host_hit and "unknown" in content):
+            yield "effect not told", f"{key} happened {times} times, told: {content}"
+    for key, times in per_key.items():
+        yield "effect without a call", f"{key} happened {times} times"
+
+
+def _calls(session: Session, seq: int) -> tuple[dict[str, ToolStarted], dict[str, ToolFinished]]:
+    started: dict[str, ToolStarted] = {}
+    finished: dict[str, ToolFinished] = {}
+    for fact in (fact for one in session.journal for fact in one.entry.facts):
+        if isinstance(fact, ToolStarted) and _input_of(fact.key.rsplit(".", 2)[0]) == seq:
+            started[fact.key] = fact
+        if isinstance(fact, ToolFinished) and _input_of(fact.key.rsplit(".", 2)[0]) == seq:
+            finished[fact.key] = fact
+    return started, finished
+
+
+def _asked(evidence: Evidence, session: Session, errand: Errand) -> Iterator[tuple[str, str]]:
+    """See that the model is asked no more often than the journal says."""
+    asked = Counter(one.iteration for one in evidence.asked if one.word == errand.word)
+    noted: Counter[int] = Counter()
+    for entries in _turns(session):
+        if entries[-1].turn_id and _answers(entries, session, errand.word):
+            for fact in (fact for entry in entries for fact in entry.facts):
+                if isinstance(fact, ModelStarted):
+                    noted[fact.iteration] += 1
+    for iteration, times in asked.items():
+        if times > noted[iteration]:
+            yield (
+                "unrecorded model call",
+                f"{iteration}: asked {times}, recorded {noted[iteration]}",
+            )
+
+
+def _answers(entries: list[JournalEntry], session: Session, word: str) -> bool:
+    for fact in (fact for entry in entries for fact in entry.facts):
+        if fact.type == "turn.planned":
+            found = session.inputs.get(fact.input_seq or 0)
+            return found is not None and found.message_id == word
+    return False
+
+
+def _turns(session: Session) -> list[list[JournalEntry]]:
+    turns: list[list[JournalEntry]] = []
+    for one in session.journal:
+        if one.entry.facts and isinstance(one.entry.facts[0], TurnStarted):
+            turns.append([])
+        if turns:
+            turns[-1].append(one.entry)
+    return turns
+
+
+def _repeated_calls(session: Session) -> Iterator[str]:
+    for entries in _turns(session):
+        answered: set[int] = set()
+        for fact in (fact for entry in entries for fact in entry.facts):
+            if isinstance(fact, ModelStarted) and fact.iteration in answered:
+                yield f"{entries[0].turn_id}: iteration {fact.iteration} is asked again"
+            if isinstance(fact, ModelResponded):
+                answered.add(fact.iteration)
+
+
+def _stale(session: Session) -> Iterator[str]:
+    """Only who took the lane over last may write into its journal."""
+    owner = ""
+    for one in session.journal:
+        for fact in one.entry.facts:
+            if isinstance(fact, TurnStarted | TurnResumed):
+                owner = fact.owner
+        if one.writer not in {owner, *_OTHERS}:
+            yield f"entry {one.seq} is written by {one.writer}, owner is {owner}"
+
+
+def _torn_groups(session: Session) -> Iterator[str]:
+    """Each stored call has its result, in order, and no result stands alone."""
+    waiting: list[str] = []
+    for row in session.rows:
+        if row.role == "tool":
+            if not waiting or row.tool_call_id != waiting.pop(0):
+                yield f"a result without its call at {row.input_seq}.{row.index}"
+        elif waiting:
+            yield f"calls without results before {row.input_seq}.{row.index}"
+            waiting = []
+        if row.tool_calls:
+            waiting = [call.id for call in row.tool_calls]
+    if waiting:
+        yield "the last calls have no results"
+
+
+def _input_of(turn_id: str | None) -> int:
+    number = (turn_id or "").rpartition(":")[2]
+    return int(number) if number.isdecimal() else 0
