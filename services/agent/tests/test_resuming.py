@@ -336,8 +336,9 @@ async def test_a_chain_of_pre_emptions_whose_owners_all_die_is_told_of_whole(wor
     assert len(world.outbound.done) == 4
 
 
-async def test_a_tool_that_no_process_offers_any_more_has_an_unknown_outcome(
-    world: World,
+@pytest.mark.parametrize("offered", [True, False])
+async def test_a_call_whose_host_is_gone_when_its_turn_is_resumed_has_an_unknown_outcome(
+    world: World, offered: bool
 ) -> None:
     async def hangs(_: JsonObject, __: ToolCallContext) -> str:
         await asyncio.Event().wait()
@@ -351,12 +352,13 @@ async def test_a_tool_that_no_process_offers_any_more_has_an_unknown_outcome(
         await asyncio.sleep(0)
     world.replica.kill()
     await running
-    offered = dict(world.tools.offers)
-    world.tools.offers.clear()
+    if offered:
+        world.tools.away.add("hangs")
+    else:
+        world.tools.offers.clear()
     world.start()
 
     await world.deliver(seq)
 
-    assert offered
     assert "unknown" in (world.answer(seq) or "")
     assert world.tools.effects == [f"{world.turn_id(seq)}.0.0"]

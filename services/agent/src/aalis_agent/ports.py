@@ -35,6 +35,10 @@ class Unavailable(Exception):
         self.what = what
 
 
+class Unanswered(Unavailable):
+    """A collaborator has been asked, and is gone: what it has done of that nobody can say."""
+
+
 class Refused(Exception):
     """A collaborator has answered no: asking again unchanged is no use (SPEC RPC-1)."""
 
@@ -189,7 +193,11 @@ class Tools(Protocol):
         ...
 
     async def call(self, entry: ToolEntry, request: ToolCallRequest) -> ToolResult:
-        """Have a call executed once under its key; raise `Unavailable` or TimeoutError."""
+        """Have a call executed once under its key.
+
+        Raises `Unavailable` when there is nobody to execute it, `Unanswered` when somebody may
+        have begun to, and TimeoutError after the tool's own time.
+        """
         ...
 
     async def cancel(self, name: str, key: str, reason: str) -> None:

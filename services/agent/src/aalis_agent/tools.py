@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 
 from jsonschema import Draft202012Validator
 
-from aalis_agent.ports import ChainFailed, Unavailable
+from aalis_agent.ports import ChainFailed, Unanswered, Unavailable
 from aalis_agent.results import cut_result, failure_of, result_limit
 from aalis_agent.together import together
 from aalis_contracts.events import ToolExecute
@@ -57,6 +57,8 @@ class Ready:
     entry: ToolEntry
     args: JsonObject
     context: ToolCallContext
+    sent_before: bool = False
+    """Whether an owner before us may have sent it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ async def _prepare(
             # Its host is gone, and with it the only one who knows whether the call was made.
             unknown = error_result(parts.texts.text("outcomeUnknown"))
             return Answered(index, unknown, shown=started.args)
-        return Ready(index, call, entry, started.args, context)
+        return Ready(index, call, entry, started.args, context, sent_before=True)
     if one.response.finish_reason in {"length", "content_filter"}:
         return Answered(index, error_result(parts.texts.text("callCutOff")), refused=True)
     args = parse_arguments(call.function.arguments)
@@ -202,6 +204,9 @@ async def _call(parts: Parts, ready: Ready) -> ToolResult:
         return error_result(text)
     except Unavailable as error:
         parts.log.warning("tool is absent", tool=ready.entry.name, why=str(error))
+        begun = ready.sent_before or isinstance(error, Unanswered)
+        if begun and ready.entry.retry == "never":
+            return error_result(parts.texts.text("outcomeUnknown"))
         return error_result(parts.texts.text("toolServiceAbsent", name=ready.entry.name))
 
 

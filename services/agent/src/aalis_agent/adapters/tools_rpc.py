@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from aalis_agent.ports import Unavailable
+from aalis_agent.ports import Unanswered, Unavailable
 from aalis_contracts import subjects
 from aalis_contracts.errors import Fault
 from aalis_contracts.tools import ToolCallRequest, ToolCancel, ToolResult, error_result
@@ -24,12 +24,20 @@ SLICE_SECONDS = 3.0
 one finds its record and says so, instead of leaving the turn to wait for the whole timeout."""
 
 
+_PASSING = ("absent", "timeout")
+"""Answers of a host that is leaving, or that cannot record a call now."""
+PATIENCE_SECONDS = 6.0
+"""For this long a host that is registered and does not listen is taken for one that restarts."""
+_PAUSE_SECONDS = 0.2
+
+
 class MeshTools:
     """The tools port over requests."""
 
-    def __init__(self, mesh: Mesh, registry: Registry) -> None:
+    def __init__(self, mesh: Mesh, registry: Registry, patience: float = PATIENCE_SECONDS) -> None:
         self._mesh = mesh
         self._registry = registry
+        self._patience = patience
 
     def entries(self) -> list[ToolEntry]:
         """Return what is offered now."""
@@ -41,17 +49,30 @@ class MeshTools:
             return await self._call(entry, request)
 
     async def _call(self, entry: ToolEntry, request: ToolCallRequest) -> ToolResult:
-        subject = subjects.tool_call(entry.name)
+        """Ask until there is an answer: the key makes asking again harmless."""
+        loop = asyncio.get_running_loop()
+        subject, name = subjects.tool_call(entry.name), f"tool {entry.name}"
+        patience = min(self._patience, entry.timeout_ms / 2000)
+        begun, give_up = False, loop.time() + patience
         while True:
             try:
                 return await self._mesh.request(subject, request, ToolResult, SLICE_SECONDS)
             except Absent as error:
-                if error.why == "no responder":
-                    raise Unavailable(f"tool {entry.name}", error.why) from None
+                if error.why != "no responder":
+                    begun, give_up = True, loop.time() + patience
+                elif loop.time() > give_up or not self._offers(entry):
+                    gone = Unanswered if begun else Unavailable
+                    raise gone(name, error.why) from None
             except Remote as error:
-                return error_result(error.error.message)
+                if error.error.code not in _PASSING:
+                    return error_result(error.error.message)
+                begun, give_up = True, loop.time() + patience
             except (Fault, TooLarge) as error:
                 return error_result(str(error))
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    def _offers(self, entry: ToolEntry) -> bool:
+        return any(known.name == entry.name for known in self._registry.tools())
 
     async def cancel(self, name: str, key: str, reason: str) -> None:
         """Tell the hosts that nobody waits for this call any more."""
