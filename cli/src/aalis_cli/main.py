@@ -127,6 +127,14 @@ def _parser() -> argparse.ArgumentParser:
         "--only", default="", metavar="TEXT", help="failpoints with this in their names"
     )
 
+    chaos.add_argument("--turns", type=int, default=200, metavar="N", help="how much is said")
+    chaos.add_argument("--faults", type=int, default=20, metavar="K", help="how much goes wrong")
+    chaos.add_argument("--seed", type=int, default=1, metavar="S", help="decides the rest")
+    chaos.add_argument("--sessions", type=int, default=24, metavar="N", help="who talk at once")
+    chaos.add_argument(
+        "--pace", type=float, default=3.0, metavar="S", help="seconds between two faults"
+    )
+
     conform = command("conform", "check a vector file against the agent's pure parts", _conform)
     conform.add_argument("kind", metavar="KIND", help="what the lines are about")
     conform.add_argument("file", metavar="FILE", type=Path, help="one JSON object a line")
@@ -209,10 +217,20 @@ def _dead(options: argparse.Namespace) -> int:
     return dead(_place(options), options.nats, options.action, options.numbers)
 
 
+def _turn(options: argparse.Namespace) -> int:
+    from aalis_cli.turn import show
+
+    return show(_place(options), options.nats, options.turn_id, as_json=options.json)
+
+
 def _chaos(options: argparse.Namespace) -> int:
     from aalis_cli.chaos.command import Wish, chaos
+    from aalis_cli.chaos.storm import Weather
 
-    return chaos(Wish(matrix=options.matrix, only=options.only))
+    if options.matrix:
+        return chaos(Wish(only=options.only))
+    weather = Weather(options.turns, options.faults, options.seed, options.sessions, options.pace)
+    return chaos(Wish(weather))
 
 
 def _conform(options: argparse.Namespace) -> int:

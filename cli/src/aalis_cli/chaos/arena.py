@@ -1,4 +1,4 @@
-"""This is about the arena: a running fleet, the model it asks, and somebody who says things to it."""
+"""This is about the arena: a running fleet, the model it asks, and somebody who says things."""
 
 from __future__ import annotations
 
@@ -16,16 +16,19 @@ from aalis_cli.chaos.recorder import DELIVERIES
 from aalis_cli.chaos.workshop import EFFECTS
 from aalis_cli.stack import connected, provisioned
 from aalis_contracts import subjects
+from aalis_contracts.errors import Fault
 from aalis_contracts.events import TurnAfter
-from aalis_contracts.messages import IncomingMessage
+from aalis_contracts.messages import IncomingMessage, StreamFrame
+from aalis_contracts.rpc import AbortedLanes, SessionAbort
 from aalis_llm.script_scene import read_scene
 from aalis_llm.scripted_http import ScriptedServer
 from aalis_llm.scripted_openai import read_request
 from aalis_sdk.adapter import Adapter
+from aalis_sdk.mesh import Absent
 from aalis_sdk.registry import Registry
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 
     from aalis_cli.place import Place
     from aalis_sdk.mesh import Mesh
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
 PATIENCE: Final = 60.0
 """Seconds after which an errand that is not done counts as lost."""
 _POLL: Final = 0.05
+_ABORT_TRIES: Final = 10
+_ABORT_SECONDS: Final = 2.0
 
 
 @dataclass
@@ -48,16 +53,49 @@ class Arena:
     """The end of each errand that has been heard of, by its word."""
     hosts_hit: list[Span] = field(default_factory=list[Span])
     overtaken: set[str] = field(default_factory=set[str])
+    aborted: dict[str, float] = field(default_factory=dict[str, float])
+    """When the abort of an errand that ran was asked for."""
+    last_frames: dict[str, float] = field(default_factory=dict[str, float])
+    """When the last frame of a turn was heard, by its id."""
+    _deeds: set[asyncio.Task[object]] = field(default_factory=set[asyncio.Task[object]])
     _news: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def listen(self) -> None:
         """Hear of the ends of turns."""
         self._adapter = Adapter(self.mesh, PLATFORM)
         await self.mesh.listen(subjects.TURN_AFTER, TurnAfter, self._heard)
+        await self.mesh.listen(subjects.STREAM, StreamFrame, self._seen)
 
     async def say(self, errand: Errand) -> None:
         """Say it, as an adapter does; returns when it is stored."""
         await self._adapter.receive(message_of(errand))
+
+    async def say_again(self, errand: Errand) -> None:
+        """Say it a second time, in a way that the stream cannot recognise."""
+        subject = subjects.inbound(PLATFORM, errand.session_id)
+        await self.mesh.store(subject, message_of(errand), f"again:{errand.word}")
+
+    async def abort(self, errand: Errand) -> None:
+        """Abort what runs in its session, asking again while nobody answers."""
+        request = SessionAbort(session_id=errand.session_id)
+        self.aborted[errand.word] = time.time()
+        subject = subjects.request(subjects.SESSION_ABORT)
+        for _ in range(_ABORT_TRIES):
+            with contextlib.suppress(Absent, Fault):
+                answer = await self.mesh.request(subject, request, AbortedLanes, _ABORT_SECONDS)
+                if not answer.lanes:
+                    del self.aborted[errand.word]
+                return
+
+    def later(self, deed: Coroutine[None, None, object]) -> None:
+        """Let something go on by itself; it is over before the arena closes."""
+        self._deeds.add(asyncio.create_task(deed))
+
+    async def aftermath(self) -> None:
+        """Wait for everything that was left to go on by itself."""
+        while self._deeds:
+            deeds, self._deeds = self._deeds, set()
+            await asyncio.gather(*deeds)
 
     async def until(self, condition: Callable[[], bool], seconds: float = PATIENCE) -> bool:
         """Wait until `condition` holds; False if it does not in time."""
@@ -109,6 +147,10 @@ class Arena:
         if end.message.message_id:
             self.ended[end.message.message_id] = end
         self._news.set()
+
+    async def _seen(self, frame: StreamFrame) -> None:
+        if frame.done:
+            self.last_frames.setdefault(frame.turn_id, time.time())
 
     async def _busy(self) -> bool:
         from aalis_sdk import topology

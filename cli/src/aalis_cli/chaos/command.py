@@ -7,61 +7,90 @@ import shutil
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from aalis_cli.chaos.arena import arena_in
 from aalis_cli.chaos.matrix import TRIALS, Verdict, matrix
+from aalis_cli.chaos.storm import Weather, storm
 from aalis_cli.failure import Failed
 from aalis_cli.interrupts import Interrupts, run
 from aalis_cli.place import Place
 
+if TYPE_CHECKING:
+    from aalis_cli.chaos.invariants import Violation
+
 
 @dataclass(frozen=True)
 class Wish:
-    """What is asked for."""
+    """What is asked for; a matrix where there is no weather."""
 
-    matrix: bool
+    weather: Weather | None = None
     only: str = ""
-    keep: Path | None = None
 
 
 def chaos(wish: Wish) -> int:
     """Make trouble, print what came of it, and return 1 if anything is not as it must be."""
 
     async def story(_: Interrupts) -> int:
-        directory = Path(tempfile.mkdtemp(prefix="aalis-chaos-"))
-        place = Place(directory)
+        place = Place(Path(tempfile.mkdtemp(prefix="aalis-chaos-")))
         place.make()
         began = time.monotonic()
-        trials = [trial for trial in TRIALS if wish.only in trial.name]
-        if not trials:
-            raise Failed(f"no failpoint has {wish.only!r} in its name", 2)
-        verdicts: list[Verdict] = []
-        async with arena_in(place) as arena:
-            async for verdict in matrix(arena, trials):
-                verdicts.append(verdict)
-                _say(verdict)
-        failed = [one for one in verdicts if one.violations]
-        summary = {
-            "mode": "matrix",
-            "trials": len(verdicts),
-            "failed": [one.trial.name for one in failed],
-            "violations": sum(len(one.violations) for one in verdicts),
-            "seconds": round(time.monotonic() - began, 1),
-            "kept": str(directory) if failed else None,
-        }
+        if wish.weather is not None:
+            summary = await _storm(place, wish.weather)
+        else:
+            summary = await _matrix(place, wish.only)
+        failed = bool(summary["violations"])
+        summary["seconds"] = round(time.monotonic() - began, 1)
+        summary["kept"] = str(place.directory) if failed else None
         if not failed:
-            shutil.rmtree(directory, ignore_errors=True)
-        sys.stdout.write(json.dumps(summary) + "\n")
+            shutil.rmtree(place.directory, ignore_errors=True)
+        _print(json.dumps(summary))
         return 1 if failed else 0
 
     return run(story)
 
 
-def _say(verdict: Verdict) -> None:
-    mark = "FAILED" if verdict.violations else "ok"
-    sys.stdout.write(f"{mark:7} {verdict.trial.name:45} {verdict.seconds:6.1f} s\n")
-    for one in verdict.violations:
-        sys.stdout.write(f"        {one.rule}: {one.session_id} {one.text}\n")
+async def _matrix(place: Place, only: str) -> dict[str, object]:
+    trials = [trial for trial in TRIALS if only in trial.name]
+    if not trials:
+        raise Failed(f"no failpoint has {only!r} in its name", 2)
+    verdicts: list[Verdict] = []
+    async with arena_in(place) as arena:
+        async for verdict in matrix(arena, trials):
+            verdicts.append(verdict)
+            mark = "FAILED" if verdict.violations else "ok"
+            _print(f"{mark:7} {verdict.trial.name:45} {verdict.seconds:6.1f} s")
+            _tell(verdict.violations)
+    return {
+        "mode": "matrix",
+        "trials": len(verdicts),
+        "violations": sum(len(one.violations) for one in verdicts),
+        "failed": [one.trial.name for one in verdicts if one.violations],
+    }
+
+
+async def _storm(place: Place, weather: Weather) -> dict[str, object]:
+    async with arena_in(place) as arena:
+        outcome = await storm(arena, weather, _print)
+    _tell(outcome.violations)
+    for name, value in outcome.figures.items():
+        _print(f"{name:12} {value}")
+    return {
+        "mode": "storm",
+        **asdict(weather),
+        "violations": len(outcome.violations),
+        "rules": sorted({one.rule for one in outcome.violations}),
+        **outcome.figures,
+    }
+
+
+def _tell(violations: list[Violation]) -> None:
+    for one in violations:
+        _print(f"        {one.rule}: {one.session_id} {one.text}")
+
+
+def _print(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
     sys.stdout.flush()

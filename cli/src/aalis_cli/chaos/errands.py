@@ -45,11 +45,11 @@ KINDS: Final = {
     kind.name: kind
     for kind in (
         Kind("talk"),
-        Kind("slow", pace_ms=40),
+        Kind("slow", pace_ms=200),
         Kind("stamp", ((_call("stamp"),),)),
         Kind("both", ((_call("stamp"), _call("restamp")),)),
         Kind("chain", ((_call("stamp"),), (_call("restamp"),))),
-        Kind("long", ((_call("stamp", ms=1500),),)),
+        Kind("long", ((_call("stamp", ms=2500),),)),
         Kind("budget", ((CallSpec(tool="prompt_budget_info"),),)),
     )
 }

@@ -1,4 +1,4 @@
-"""This is about evidence: what anybody can see of a run from outside, read once everything is over."""
+"""This is about evidence: what anybody can see of a run from outside, once everything is over."""
 
 from __future__ import annotations
 
@@ -7,32 +7,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from aalis_cli.chaos.errands import PLATFORM, Errand
+from aalis_cli.journals import Record, journal_of, stored
 from aalis_contracts import subjects
 from aalis_contracts.contract import Contract
-from aalis_contracts.dead import MESSAGE_ID_HEADER, REASON_HEADER
+from aalis_contracts.dead import REASON_HEADER
 from aalis_contracts.events import TurnAfter
-from aalis_contracts.journal import JournalEntry
 from aalis_contracts.messages import IncomingMessage, Message, OutgoingMessage, StreamFrame
 from aalis_contracts.rpc import HistoryFull, Rows
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from aalis_sdk.mesh import Entry, Mesh
+    from aalis_sdk.mesh import Mesh
 
 Body = TypeVar("Body", bound=Contract)
-_PAGE = 500
 _ALL_ROWS = 5000
-
-
-@dataclass(frozen=True)
-class Written:
-    """An entry of a journal, and who wrote it, as its key says."""
-
-    seq: int
-    writer: str
-    entry: JournalEntry
-    time_ms: int = 0
 
 
 @dataclass(frozen=True)
@@ -71,7 +60,7 @@ class Session:
 
     session_id: str
     inputs: dict[int, IncomingMessage] = field(default_factory=dict[int, IncomingMessage])
-    journal: list[Written] = field(default_factory=list[Written])
+    journal: list[Record] = field(default_factory=list[Record])
     ends: list[TurnAfter] = field(default_factory=list[TurnAfter])
     sent: list[OutgoingMessage] = field(default_factory=list[OutgoingMessage])
     rows: list[Message] = field(default_factory=list[Message])
@@ -101,19 +90,14 @@ async def of_session(mesh: Mesh, session_id: str) -> Session:
 
     found = Session(session_id)
     inbox = subjects.inbox(session_id, "user").name
-    for entry in await _all(mesh, topology.AGENT_INBOX, inbox):
+    for entry in await stored(mesh, topology.AGENT_INBOX, inbox):
         found.inputs[entry.seq] = IncomingMessage.from_json(entry.data)
-    for entry in await _all(
-        mesh, topology.AGENT_JOURNAL, subjects.journal(session_id, "user").name
-    ):
-        writer = entry.headers.get(MESSAGE_ID_HEADER, "").rpartition(".")[0]
-        body = JournalEntry.from_json(entry.data)
-        found.journal.append(Written(entry.seq, writer, body, entry.time_ms))
-    ends = await _all(mesh, topology.EVENTS, subjects.turn_after(session_id).name)
+    found.journal = await journal_of(mesh, session_id, "user")
+    ends = await stored(mesh, topology.EVENTS, subjects.turn_after(session_id).name)
     found.ends = [TurnAfter.from_json(entry.data) for entry in ends]
-    sent = await _all(mesh, topology.OUTBOUND, subjects.outbound(PLATFORM, session_id).name)
+    sent = await stored(mesh, topology.OUTBOUND, subjects.outbound(PLATFORM, session_id).name)
     found.sent = [OutgoingMessage.from_json(entry.data) for entry in sent]
-    frames = await _all(mesh, topology.STREAMS, subjects.stream(PLATFORM, session_id).name)
+    frames = await stored(mesh, topology.STREAMS, subjects.stream(PLATFORM, session_id).name)
     found.frames = [StreamFrame.from_json(entry.data) for entry in frames]
     asking = HistoryFull(session_id=session_id, limit=_ALL_ROWS)
     rows = await mesh.request(subjects.request(subjects.HISTORY_FULL), asking, Rows)
@@ -125,7 +109,7 @@ async def dead_letters(mesh: Mesh) -> list[str]:
     """Return a line for each message that could not be handled."""
     from aalis_sdk import topology
 
-    letters = await _all(mesh, topology.DEAD, "dead.>")
+    letters = await stored(mesh, topology.DEAD, "dead.>")
     return [f"{one.subject}: {one.headers.get(REASON_HEADER, '')}" for one in letters]
 
 
@@ -134,10 +118,3 @@ def lines_of(file: Path) -> list[dict[str, Any]]:
     if not file.exists():
         return []
     return [cast("dict[str, Any]", json.loads(line)) for line in file.read_text().splitlines()]
-
-
-async def _all(mesh: Mesh, stream: str, subject: str) -> list[Entry]:
-    found: list[Entry] = []
-    while page := await mesh.range(stream, subject, found[-1].seq + 1 if found else 1, _PAGE):
-        found += page
-    return found

@@ -197,6 +197,32 @@ class Fleet:
         directory = self.place.directory / "valkey"
         self._valkey = start_valkey(directory, port=port, announce=self.guardian.fileno())
 
+    @property
+    def valkey_port(self) -> int:
+        """The port on which Valkey is reached."""
+        return self._valkey.port if self._valkey is not None else 0
+
+    def renew_nats(self, *, politely: bool) -> None:
+        """End NATS and start it again where it was."""
+        if self._nats is not None:
+            port = self._nats.port
+            self._end(self._nats, politely=politely)
+            self.start_nats(port)
+
+    def renew_valkey(self) -> None:
+        """Kill Valkey and start it again where it was, empty."""
+        if self._valkey is not None:
+            port = self._valkey.port
+            self._end(self._valkey, politely=False)
+            self.start_valkey(port)
+
+    def _end(self, server: Server, *, politely: bool) -> None:
+        if politely:
+            server.stop()
+        else:
+            server.kill()
+        self.guardian.forget(server.process.pid)
+
     def _signal(self, instance: str, number: int) -> None:
         child = self.children[instance]
         if child.running and child.process is not None:

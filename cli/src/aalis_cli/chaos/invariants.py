@@ -8,12 +8,14 @@ from dataclasses import dataclass
 
 from aalis_cli.chaos.errands import Errand
 from aalis_cli.chaos.evidence import Evidence, Session
+from aalis_cli.journals import facts_of, turns_in
 from aalis_contracts.journal import (
-    JournalEntry,
+    Fact,
     ModelResponded,
     ModelStarted,
     ToolFinished,
     ToolStarted,
+    TurnPlanned,
     TurnResumed,
     TurnStarted,
 )
@@ -85,12 +87,23 @@ def _of_errand(evidence: Evidence, session: Session, errand: Errand) -> Iterator
     allowed = {"replied", "aborted"} if word in evidence.overtaken else {"replied"}
     if outcome not in allowed:
         yield "outcome", f"{outcome}: {ends[0].error}"
-    sent = [message for message in session.sent if _input_of(message.turn_id) == seqs[0]]
-    expected = 1 if outcome == "replied" else 0
-    if outcome in allowed and len(sent) != expected:
+    if outcome in allowed:
+        yield from _replies(evidence, session, errand, seqs[0], replied=outcome == "replied")
+    if outcome == "replied":
+        yield from _effects(evidence, session, errand, seqs[0])
+    yield from _asked(evidence, session, errand)
+
+
+def _replies(
+    evidence: Evidence, session: Session, errand: Errand, seq: int, *, replied: bool
+) -> Iterator[tuple[str, str]]:
+    """See that what was answered was sent, delivered and stored once, and nothing else was."""
+    sent = [message for message in session.sent if _input_of(message.turn_id) == seq]
+    expected = 1 if replied else 0
+    if len(sent) != expected:
         yield ("lost reply" if not sent else "duplicated reply"), f"{len(sent)} replies"
     for message in sent:
-        if outcome == "replied" and not message.content.startswith(errand.opening):
+        if replied and not message.content.startswith(errand.opening):
             yield "wrong reply", message.content
         times = evidence.delivered.count(message.id)
         if times != 1:
@@ -98,13 +111,10 @@ def _of_errand(evidence: Evidence, session: Session, errand: Errand) -> Iterator
     saved = [
         row
         for row in session.rows
-        if row.input_seq == seqs[0] and row.role == "assistant" and not row.tool_calls
+        if row.input_seq == seq and row.role == "assistant" and not row.tool_calls
     ]
-    if outcome in allowed and len(saved) != expected:
+    if len(saved) != expected:
         yield "reply row", f"{len(saved)} rows of the reply"
-    if outcome == "replied":
-        yield from _effects(evidence, session, errand, seqs[0])
-    yield from _asked(evidence, session, errand)
 
 
 def _effects(
@@ -131,7 +141,8 @@ def _effects(
             yield "repeated effect", f"{key} happened {times} times"
         if clear and not times:
             yield "lost effect", f"{key} is told as done, and is not"
-        if not clear and not (host_hit and "unknown" in content):
+        absent = not times and "absent" in content
+        if not clear and not (host_hit and ("unknown" in content or absent)):
             yield "effect not told", f"{key} happened {times} times, told: {content}"
     for key, times in per_key.items():
         yield "effect without a call", f"{key} happened {times} times"
@@ -140,7 +151,7 @@ def _effects(
 def _calls(session: Session, seq: int) -> tuple[dict[str, ToolStarted], dict[str, ToolFinished]]:
     started: dict[str, ToolStarted] = {}
     finished: dict[str, ToolFinished] = {}
-    for fact in (fact for one in session.journal for fact in one.entry.facts):
+    for fact in facts_of(session.journal):
         if isinstance(fact, ToolStarted) and _input_of(fact.key.rsplit(".", 2)[0]) == seq:
             started[fact.key] = fact
         if isinstance(fact, ToolFinished) and _input_of(fact.key.rsplit(".", 2)[0]) == seq:
@@ -152,11 +163,10 @@ def _asked(evidence: Evidence, session: Session, errand: Errand) -> Iterator[tup
     """See that the model is asked no more often than the journal says."""
     asked = Counter(one.iteration for one in evidence.asked if one.word == errand.word)
     noted: Counter[int] = Counter()
-    for entries in _turns(session):
-        if entries[-1].turn_id and _answers(entries, session, errand.word):
-            for fact in (fact for entry in entries for fact in entry.facts):
-                if isinstance(fact, ModelStarted):
-                    noted[fact.iteration] += 1
+    for turn in turns_in(session.journal):
+        facts = facts_of(turn)
+        if _answers(facts, session, errand.word):
+            noted.update(fact.iteration for fact in facts if isinstance(fact, ModelStarted))
     for iteration, times in asked.items():
         if times > noted[iteration]:
             yield (
@@ -165,30 +175,18 @@ def _asked(evidence: Evidence, session: Session, errand: Errand) -> Iterator[tup
             )
 
 
-def _answers(entries: list[JournalEntry], session: Session, word: str) -> bool:
-    for fact in (fact for entry in entries for fact in entry.facts):
-        if fact.type == "turn.planned":
-            found = session.inputs.get(fact.input_seq or 0)
-            return found is not None and found.message_id == word
-    return False
-
-
-def _turns(session: Session) -> list[list[JournalEntry]]:
-    turns: list[list[JournalEntry]] = []
-    for one in session.journal:
-        if one.entry.facts and isinstance(one.entry.facts[0], TurnStarted):
-            turns.append([])
-        if turns:
-            turns[-1].append(one.entry)
-    return turns
+def _answers(facts: list[Fact], session: Session, word: str) -> bool:
+    planned = next((fact for fact in facts if isinstance(fact, TurnPlanned)), None)
+    found = session.inputs.get(planned.input_seq or 0) if planned is not None else None
+    return found is not None and found.message_id == word
 
 
 def _repeated_calls(session: Session) -> Iterator[str]:
-    for entries in _turns(session):
+    for turn in turns_in(session.journal):
         answered: set[int] = set()
-        for fact in (fact for entry in entries for fact in entry.facts):
+        for fact in facts_of(turn):
             if isinstance(fact, ModelStarted) and fact.iteration in answered:
-                yield f"{entries[0].turn_id}: iteration {fact.iteration} is asked again"
+                yield f"{turn[0].entry.turn_id}: iteration {fact.iteration} is asked again"
             if isinstance(fact, ModelResponded):
                 answered.add(fact.iteration)
 
