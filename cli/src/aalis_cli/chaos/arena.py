@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from aalis_cli.chaos import evidence as seen
+from aalis_cli.chaos.critic import FEEDBACK
 from aalis_cli.chaos.errands import PLATFORM, Errand, script, word_of
 from aalis_cli.chaos.evidence import Asked, Effect, Evidence, Span
 from aalis_cli.chaos.fleet import Fleet
 from aalis_cli.chaos.recorder import DELIVERIES
 from aalis_cli.chaos.workshop import EFFECTS
+from aalis_cli.failure import Failed
 from aalis_cli.stack import connected, provisioned
 from aalis_contracts import subjects
 from aalis_contracts.errors import Fault
@@ -52,11 +55,18 @@ class Arena:
     ended: dict[str, TurnAfter] = field(default_factory=dict[str, TurnAfter])
     """The end of each errand that has been heard of, by its word."""
     hosts_hit: list[Span] = field(default_factory=list[Span])
+    failures: list[str] = field(default_factory=list[str])
+    """What went wrong with processes rather than with messages."""
     overtaken: set[str] = field(default_factory=set[str])
     aborted: dict[str, float] = field(default_factory=dict[str, float])
     """When the abort of an errand that ran was asked for."""
+    heard: list[StreamFrame] = field(default_factory=list[StreamFrame])
+    """The frames of all streams."""
     last_frames: dict[str, float] = field(default_factory=dict[str, float])
     """When the last frame of a turn was heard, by its id."""
+    _waiting: dict[str, asyncio.Future[None]] = field(
+        default_factory=dict[str, "asyncio.Future[None]"]
+    )
     _deeds: set[asyncio.Task[object]] = field(default_factory=set[asyncio.Task[object]])
     _news: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -69,6 +79,10 @@ class Arena:
     async def say(self, errand: Errand) -> None:
         """Say it, as an adapter does; returns when it is stored."""
         await self._adapter.receive(message_of(errand))
+
+    async def tell(self, message: IncomingMessage) -> None:
+        """Say something that is no errand."""
+        await self._adapter.receive(message)
 
     async def say_again(self, errand: Errand) -> None:
         """Say it a second time, in a way that the stream cannot recognise."""
@@ -95,7 +109,11 @@ class Arena:
         """Wait for everything that was left to go on by itself."""
         while self._deeds:
             deeds, self._deeds = self._deeds, set()
-            await asyncio.gather(*deeds)
+            for outcome in await asyncio.gather(*deeds, return_exceptions=True):
+                if isinstance(outcome, Failed):
+                    self.failures.append(str(outcome))
+                elif isinstance(outcome, BaseException):
+                    raise outcome
 
     async def until(self, condition: Callable[[], bool], seconds: float = PATIENCE) -> bool:
         """Wait until `condition` holds; False if it does not in time."""
@@ -108,6 +126,14 @@ class Arena:
                     await self._news.wait()
             self._news.clear()
         return True
+
+    async def ends(self, word: str, seconds: float = PATIENCE) -> bool:
+        """Wait for the end of an errand; False if it does not come in time."""
+        if word in self.ended:
+            return True
+        waiting = self._waiting[word] = asyncio.get_running_loop().create_future()
+        done, _ = await asyncio.wait({waiting}, timeout=seconds)
+        return bool(done)
 
     async def quiet(self, seconds: float = PATIENCE) -> bool:
         """Wait until every message is handled and acknowledged; False if it is not in time."""
@@ -136,19 +162,37 @@ class Arena:
         found.dead = await seen.dead_letters(self.mesh)
         return found
 
+    async def archived(self, session_id: str, word: str) -> int:
+        """Return how many rows are archived of a message that the agent does not hear."""
+        await self.quiet()
+        session = await seen.of_session(self.mesh, session_id)
+        return sum((row.metadata or {}).get("messageId") == word for row in session.rows)
+
+    async def buried(self, session_id: str) -> int:
+        """Return how many dead letters there are of a session, and take them away."""
+        await self.quiet()
+        return await seen.bury_for_good(self.mesh, session_id)
+
     def _asked(self) -> Iterable[Asked]:
         for recorded in self.model.requests:
             if recorded.path.endswith("/models"):
                 continue
-            scene = read_scene("demo", read_request(recorded.body, recorded.headers))
-            yield Asked(word_of(scene.text) or "", scene.iteration)
+            request = read_request(recorded.body, recorded.headers)
+            scene = read_scene("demo", request)
+            retries = sum(FEEDBACK in (one.content or "") for one in request.messages)
+            yield Asked(word_of(scene.text) or "", scene.iteration + retries)
 
     async def _heard(self, end: TurnAfter) -> None:
         if end.message.message_id:
             self.ended[end.message.message_id] = end
+            waiting = self._waiting.pop(end.message.message_id, None)
+            if waiting is not None and not waiting.done():
+                waiting.set_result(None)
         self._news.set()
 
     async def _seen(self, frame: StreamFrame) -> None:
+        self.heard.append(frame)
+        self._news.set()
         if frame.done:
             self.last_frames.setdefault(frame.turn_id, time.time())
 
@@ -158,7 +202,10 @@ class Arena:
         names = [(one.stream, one.config.durable_name or "") for one in topology.consumers()]
         names.append((topology.OUTBOUND, f"adapter-{PLATFORM}"))
         found = await asyncio.gather(*(self.mesh.js.consumer_info(*name) for name in names))
-        return any(info.num_pending or info.num_ack_pending for info in found)
+        if any(info.num_pending or info.num_ack_pending for info in found):
+            return True
+        owed = subjects.dead(subjects.ARCHIVE_INCOMING).name
+        return await self.mesh.last(topology.DEAD, owed) is not None
 
 
 def message_of(errand: Errand) -> IncomingMessage:
@@ -174,10 +221,15 @@ def message_of(errand: Errand) -> IncomingMessage:
 
 
 @contextlib.asynccontextmanager
-async def arena_in(place: Place) -> AsyncGenerator[Arena]:
-    """Run everything that a chaos run needs in `place`."""
+async def arena_in(place: Place, *, watch_model: bool = True) -> AsyncGenerator[Arena]:
+    """Run everything that a chaos run needs in `place`.
+
+    With `watch_model` the model answers over HTTP, and each question is seen; otherwise each
+    agent plays the same script by itself, which leaves more of the machine to the rest.
+    """
     async with ScriptedServer(script()) as model:
-        fleet = Fleet(place, _environment(place, model.url))
+        told = _watched(model.url) if watch_model else _by_itself(place)
+        fleet = Fleet(place, {**told, **_environment(place)})
         try:
             await fleet.start_servers()
             mesh = await connected(fleet.nats_url)
@@ -195,15 +247,26 @@ async def arena_in(place: Place) -> AsyncGenerator[Arena]:
             await fleet.stop()
 
 
-def _environment(place: Place, model_url: str) -> dict[str, str]:
+def _watched(model_url: str) -> dict[str, str]:
     return {
         "AALIS_PROVIDERS": "openai",
         "OPENAI_API_KEY": "none",
         "OPENAI_BASE_URL": model_url,
         "AALIS_OPENAI_PROFILE": "strict",
         "AALIS_DEFAULT_LLM": "openai/demo",
+    }
+
+
+def _by_itself(place: Place) -> dict[str, str]:
+    file = place.directory / "script.json"
+    played = script().model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    file.write_text(json.dumps(played), encoding="utf-8")
+    return {"AALIS_PROVIDERS": "scripted", "AALIS_SCRIPT": str(file)}
+
+
+def _environment(place: Place) -> dict[str, str]:
+    return {
         "AALIS_LOCALE": "en",
-        "AALIS_GRACE_SECONDS": "10",
         EFFECTS: str(place.directory / "effects.jsonl"),
         DELIVERIES: str(place.directory / "deliveries.jsonl"),
     }

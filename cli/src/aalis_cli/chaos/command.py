@@ -12,35 +12,43 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aalis_cli.chaos.arena import arena_in
-from aalis_cli.chaos.matrix import TRIALS, Verdict, matrix
-from aalis_cli.chaos.storm import Weather, storm
+from aalis_cli.chaos.matrix import FREEZES, TRIALS, Trial, Verdict, matrix
+from aalis_cli.chaos.rolling import Traffic, rolling
+from aalis_cli.chaos.storm import Outcome, Weather, storm
 from aalis_cli.failure import Failed
 from aalis_cli.interrupts import Interrupts, run
 from aalis_cli.place import Place
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from aalis_cli.chaos.invariants import Violation
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What is asked for; a matrix where there is no weather."""
+class Tries:
+    """Which trials of the matrix: those with `only` in their names, killing or freezing."""
 
-    weather: Weather | None = None
     only: str = ""
+    freeze: bool = False
+
+    @property
+    def chosen(self) -> list[Trial]:
+        """The trials, in order."""
+        known = FREEZES if self.freeze else TRIALS
+        return [trial for trial in known if self.only in trial.name]
 
 
-def chaos(wish: Wish) -> int:
+def chaos(wish: Tries | Weather | Traffic) -> int:
     """Make trouble, print what came of it, and return 1 if anything is not as it must be."""
+    if isinstance(wish, Tries) and not wish.chosen:
+        raise Failed(f"no trial has {wish.only!r} in its name", 2)
 
     async def story(_: Interrupts) -> int:
         place = Place(Path(tempfile.mkdtemp(prefix="aalis-chaos-")))
         place.make()
         began = time.monotonic()
-        if wish.weather is not None:
-            summary = await _storm(place, wish.weather)
-        else:
-            summary = await _matrix(place, wish.only)
+        summary = await _made(place, wish)
         failed = bool(summary["violations"])
         summary["seconds"] = round(time.monotonic() - began, 1)
         summary["kept"] = str(place.directory) if failed else None
@@ -52,17 +60,29 @@ def chaos(wish: Wish) -> int:
     return run(story)
 
 
-async def _matrix(place: Place, only: str) -> dict[str, object]:
-    trials = [trial for trial in TRIALS if only in trial.name]
-    if not trials:
-        raise Failed(f"no failpoint has {only!r} in its name", 2)
-    verdicts: list[Verdict] = []
-    async with arena_in(place) as arena:
-        async for verdict in matrix(arena, trials):
-            verdicts.append(verdict)
-            mark = "FAILED" if verdict.violations else "ok"
-            _print(f"{mark:7} {verdict.trial.name:45} {verdict.seconds:6.1f} s")
-            _tell(verdict.violations)
+async def _made(place: Place, wish: Tries | Weather | Traffic) -> dict[str, object]:
+    async with arena_in(place, watch_model=not isinstance(wish, Traffic)) as arena:
+        match wish:
+            case Tries():
+                verdicts: list[Verdict] = []
+                async for verdict in matrix(arena, wish.chosen):
+                    verdicts.append(verdict)
+                    mark = "FAILED" if verdict.violations else "ok"
+                    _print(f"{mark:7} {verdict.trial.name:72} {verdict.seconds:6.1f} s")
+                    _tell(verdict.violations)
+                return _of_matrix(verdicts)
+            case Weather():
+                outcome = await storm(arena, wish, _print)
+            case Traffic():
+                outcome = await rolling(arena, wish, _print)
+    _tell(outcome.violations)
+    for name, value in outcome.figures.items():
+        _print(f"{name:16} {value}")
+    mode = "storm" if isinstance(wish, Weather) else "rolling"
+    return {"mode": mode, **asdict(wish), **_of(outcome)}
+
+
+def _of_matrix(verdicts: Sequence[Verdict]) -> dict[str, object]:
     return {
         "mode": "matrix",
         "trials": len(verdicts),
@@ -71,22 +91,15 @@ async def _matrix(place: Place, only: str) -> dict[str, object]:
     }
 
 
-async def _storm(place: Place, weather: Weather) -> dict[str, object]:
-    async with arena_in(place) as arena:
-        outcome = await storm(arena, weather, _print)
-    _tell(outcome.violations)
-    for name, value in outcome.figures.items():
-        _print(f"{name:12} {value}")
+def _of(outcome: Outcome) -> dict[str, object]:
     return {
-        "mode": "storm",
-        **asdict(weather),
         "violations": len(outcome.violations),
         "rules": sorted({one.rule for one in outcome.violations}),
         **outcome.figures,
     }
 
 
-def _tell(violations: list[Violation]) -> None:
+def _tell(violations: Sequence[Violation]) -> None:
     for one in violations:
         _print(f"        {one.rule}: {one.session_id} {one.text}")
 

@@ -113,6 +113,18 @@ async def dead_letters(mesh: Mesh) -> list[str]:
     return [f"{one.subject}: {one.headers.get(REASON_HEADER, '')}" for one in letters]
 
 
+async def bury_for_good(mesh: Mesh, session_id: str) -> int:
+    """Delete the dead letters of a session; return how many there were."""
+    from aalis_sdk import topology
+
+    token = subjects.token(session_id)
+    letters = await stored(mesh, topology.DEAD, "dead.>")
+    own = [one for one in letters if one.subject.endswith(f".{token}")]
+    for one in own:
+        await mesh.forget(topology.DEAD, one.seq)
+    return len(own)
+
+
 def lines_of(file: Path) -> list[dict[str, Any]]:
     """Return the lines of a file that a process of the run has written."""
     if not file.exists():

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 Deed = Literal["kill", "freeze", "restart", "wipe", "more", "less"]
 FROZEN_SECONDS: Final = ACK_WAIT + 2.0
 """Longer than a message waits for a sign of life, so that a frozen owner is replaced."""
-GRACE_SECONDS: Final = 15.0
 _AFTERMATH: Final = 12.0
 """Seconds after a tool host's death during which its calls may still be told as unknown."""
 _WEIGHTS: Final[dict[tuple[Deed, str], int]] = {
@@ -101,7 +100,7 @@ def _flush(port: int) -> None:
 
 async def _to_replica(arena: Arena, fault: Fault) -> str:
     fleet = arena.fleet
-    replicas = [one for one in fleet.replicas(fault.target) if one.running]
+    replicas = fleet.well(fault.target)
     if fault.deed == "more":
         if len(replicas) >= _MOST:
             return f"{fault}: there are {len(replicas)}"
@@ -110,7 +109,7 @@ async def _to_replica(arena: Arena, fault: Fault) -> str:
         return f"{fault}: there are {len(replicas)}"
     chosen = replicas[int(fault.which * len(replicas))].instance
     if fault.deed == "less":
-        arena.later(fleet.dismiss(chosen, GRACE_SECONDS))
+        arena.later(fleet.dismiss(chosen))
     elif fault.deed == "freeze":
         arena.later(freeze_for_a_while(arena, chosen))
     else:

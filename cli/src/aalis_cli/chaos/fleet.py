@@ -18,7 +18,7 @@ from aalis_cli.nursery import Nursery
 from aalis_sdk.embedded import Server, free_port, start_nats, start_valkey
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncGenerator, Mapping
 
     from aalis_cli.place import Place
     from aalis_sdk.registry import Registry
@@ -27,10 +27,15 @@ MODULES: Final[dict[str, str]] = {
     **SERVICES,
     "workshop": "aalis_cli.chaos.workshop",
     "recorder": "aalis_cli.chaos.recorder",
+    "critic": "aalis_cli.chaos.critic",
 }
+GUESTS: Final = frozenset({"critic"})
+"""Who is not there from the beginning."""
 REPLICAS: Final = {"agent": 2, "gateway": 2}
 SYNC: Final = "2m"
 """JetStream's own default: processes die here, the power stays on."""
+GRACE_SECONDS: Final = 10.0
+"""How long running work may go on after SIGTERM; whoever has not left soon after is stuck."""
 READY_SECONDS: Final = 90.0
 _TICK: Final = 0.02
 
@@ -76,7 +81,7 @@ class Fleet:
 
     async def start_services(self, registry: Registry) -> None:
         """Start every replica of everything, and wait until all are ready."""
-        for name in MODULES:
+        for name in MODULES.keys() - GUESTS:
             for number in range(1, REPLICAS.get(name, 1) + 1):
                 self._child(name, number)
         nursery = Nursery.open(self.guardian.fileno())
@@ -115,6 +120,7 @@ class Fleet:
         self.armory(name).mkdir(parents=True, exist_ok=True)
         environment = {
             **self.extra,
+            "AALIS_GRACE_SECONDS": str(GRACE_SECONDS),
             "AALIS_NATS_URL": self.nats_url,
             "AALIS_REDIS_URL": self._valkey.url if self._valkey is not None else "",
             "AALIS_DATA_DIR": str(self.place.directory),
@@ -130,6 +136,14 @@ class Fleet:
     def replicas(self, service: str) -> list[Child]:
         """Return the replicas of a service that should run."""
         return [child for child in self.children.values() if child.service == service]
+
+    def well(self, service: str) -> list[Child]:
+        """Return the replicas that run, are not frozen, and have not been sent away."""
+        return [
+            child
+            for child in self.replicas(service)
+            if child.running and child.instance not in self._dismissed and _state(child) != "T"
+        ]
 
     def kill(self, instance: str) -> None:
         """End a process as a crash would."""
@@ -151,40 +165,42 @@ class Fleet:
         """Start one more replica; it is not waited for."""
         numbers = {child.number for child in self.replicas(service)}
         child = self._child(service, max(numbers, default=0) + 1)
+        self._dismissed.discard(child.instance)
         child.start(self.guardian.fileno())
         return child
 
-    async def dismiss(self, instance: str, grace: float) -> float:
+    async def dismiss(self, instance: str, grace: float = GRACE_SECONDS) -> float:
         """Send a replica away for good (SIGTERM); return the seconds that it took."""
-        child = self.children[instance]
         self._dismissed.add(instance)
+        seconds = await self._end_of(self.children[instance], grace)
+        del self.children[instance]
+        return seconds
+
+    async def restart(self, instance: str, grace: float = GRACE_SECONDS) -> float:
+        """Have a replica leave (SIGTERM) and start it again; return the seconds it took to go."""
+        async with self.without(instance, grace) as gone:
+            return gone
+
+    @contextlib.asynccontextmanager
+    async def without(self, instance: str, grace: float = GRACE_SECONDS) -> AsyncGenerator[float]:
+        """Have a replica leave (SIGTERM), for as long as this lasts; yield how long it took."""
+        child = self.children[instance]
+        self._held.add(instance)
+        try:
+            yield await self._end_of(child, grace)
+        finally:
+            self._held.discard(instance)
+            child.start(self.guardian.fileno())
+
+    async def _end_of(self, child: Child, grace: float) -> float:
         began = time.monotonic()
         child.ask_to_end()
         while child.running:
             if time.monotonic() - began > grace:
-                raise Failed(f"{instance} did not leave within {grace:g} s (log: {child.log})")
+                raise Failed(f"{child.instance} did not leave in {grace:g} s (log: {child.log})")
             await asyncio.sleep(_TICK)
         self._forget(child)
-        del self.children[instance]
         return time.monotonic() - began
-
-    async def restart(self, instance: str, grace: float) -> float:
-        """Have a replica leave (SIGTERM) and start it again; return the seconds it took to go."""
-        child = self.children[instance]
-        self._held.add(instance)
-        try:
-            began = time.monotonic()
-            child.ask_to_end()
-            while child.running:
-                if time.monotonic() - began > grace:
-                    raise Failed(f"{instance} did not leave within {grace:g} s (log: {child.log})")
-                await asyncio.sleep(_TICK)
-            gone = time.monotonic() - began
-            self._forget(child)
-            child.start(self.guardian.fileno())
-        finally:
-            self._held.discard(instance)
-        return gone
 
     def start_nats(self, port: int) -> None:
         """Start NATS on `port`; what it had stored is still there."""

@@ -65,6 +65,7 @@ async def storm(arena: Arena, weather: Weather, say: Callable[[str], None]) -> O
     evidence = await arena.evidence([*said.errands, *last])
     found = violations(evidence)
     found += [Violation("not over", "", word) for word in said.unfinished]
+    found += [Violation("process", "", line) for line in arena.failures]
     if not calm:
         found.append(Violation("not over", "", "messages are left"))
     return Outcome(evidence, found, _figures(arena, said, evidence, say))

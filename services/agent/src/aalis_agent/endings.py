@@ -106,6 +106,7 @@ class Endings:
         ended = TurnEnded(turn_id=earlier.turn_id, outcome=outcome, at=self._now())
         if await self.complete(replace(earlier, ended=ended), SETTLED_BLOCK):
             lane.owed_from = lane.owed_from or start_seq
+        failpoint("agent.settled")
         lane.note(ended)
 
     async def complete(self, turn: Turn, block: int | None = None) -> bool:
