@@ -23,6 +23,7 @@ from aalis_contracts.errors import Fault
 from aalis_contracts.events import TurnAfter
 from aalis_contracts.messages import IncomingMessage, StreamFrame
 from aalis_contracts.rpc import AbortedLanes, SessionAbort
+from aalis_llm.refusals import problems
 from aalis_llm.script_scene import read_scene
 from aalis_llm.scripted_http import ScriptedServer
 from aalis_llm.scripted_openai import read_request
@@ -180,7 +181,8 @@ class Arena:
             request = read_request(recorded.body, recorded.headers)
             scene = read_scene("demo", request)
             retries = sum(FEEDBACK in (one.content or "") for one in request.messages)
-            yield Asked(word_of(scene.text) or "", scene.iteration + retries)
+            wrong = tuple(sorted(problems(request.messages, "strict", vision=False)))
+            yield Asked(word_of(scene.text) or "", scene.iteration + retries, wrong)
 
     async def _heard(self, end: TurnAfter) -> None:
         if end.message.message_id:
