@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from aalis_cli.failure import Failed
 from aalis_cli.interrupts import Interrupts, run
-from aalis_cli.journals import Record, facts_of, journal_of, turns_in
+from aalis_cli.journals import Record, journal_of, turns_in
 from aalis_cli.provision import server_url
 from aalis_cli.stack import connected
 from aalis_contracts import journal as facts
@@ -38,10 +38,10 @@ def show(place: Place, nats: str | None, turn_id: str, *, as_json: bool) -> int:
             records = await journal_of(mesh, *subjects.lane_of(tokens))
         finally:
             await mesh.close()
-        turn, heir = turn_of(records, int(number))
+        turn, later = turn_of(records, int(number))
         if not turn:
             raise Failed(f"no journal holds {turn_id}; it keeps turns for 7 days")
-        lines = json_lines(turn) if as_json else timeline(turn, heir)
+        lines = json_lines(turn) if as_json else timeline(turn, later)
         sys.stdout.write("".join(f"{line}\n" for line in lines))
         return 0
 
@@ -49,25 +49,19 @@ def show(place: Place, nats: str | None, turn_id: str, *, as_json: bool) -> int:
 
 
 def turn_of(records: Sequence[Record], seq: int) -> tuple[list[Record], list[Record]]:
-    """Return the newest turn that covers the input `seq`, and the turn that pre-empted it."""
+    """Return the newest turn that covers the input `seq`, and all that was written after it."""
     turns = turns_in(records)
     for number, turn in reversed(list(enumerate(turns))):
         first = turn[0].entry.facts[0]
         if isinstance(first, TurnStarted) and seq in first.inputs:
-            heirs = turns[number + 1 : number + 2]
-            return turn, next((heir for heir in heirs if _preempts(heir, turn)), [])
+            return turn, [one for later in turns[number + 1 :] for one in later]
     return [], []
 
 
-def _preempts(heir: Sequence[Record], turn: Sequence[Record]) -> bool:
-    first = heir[0].entry.facts[0]
-    return isinstance(first, TurnStarted) and first.preempts == turn[0].seq
-
-
-def timeline(turn: Sequence[Record], heir: Sequence[Record] = ()) -> list[str]:
+def timeline(turn: Sequence[Record], later: Sequence[Record] = ()) -> list[str]:
     """Return a line for each fact, and one for each time the turn changed hands.
 
-    `heir` is the turn that pre-empted this one: it says how it ended.
+    `later` is what the lane wrote after it: a turn that was pre-empted is ended by a later one.
     """
     began = turn[0].time_ms
     moment = datetime.fromtimestamp(began / 1000, UTC)
@@ -87,12 +81,20 @@ def timeline(turn: Sequence[Record], heir: Sequence[Record] = ()) -> list[str]:
         if not one.entry.facts:
             owed = one.entry.owed_from
             lines.append(f"{at}  {'rows are owed' if owed is not None else 'nothing is owed'}")
-    if heir:
-        lines.append(f"  -- pre-empted by the turn {heir[0].entry.turn_id} of {heir[0].writer}")
-    endings = [fact for fact in facts_of(heir) if isinstance(fact, TurnEnded) and fact.turn_id]
-    lines += [f"{(fact.at - began) / 1000:9.3f} s  {told(fact)}" for fact in endings]
-    if not endings and not turn[-1].entry.ended:
-        lines.append("  -- it has not ended")
+    if not turn[-1].entry.ended:
+        lines += _afterwards(turn, later)
+    return lines
+
+
+def _afterwards(turn: Sequence[Record], later: Sequence[Record]) -> list[str]:
+    if not later:
+        return ["  -- it has not ended"]
+    first, name = later[0], turn[0].entry.turn_id
+    lines = [f"  -- pre-empted by the turn {first.entry.turn_id} of {first.writer}"]
+    for one in later:
+        at = f"{(one.time_ms - turn[0].time_ms) / 1000:9.3f} s"
+        ends = (fact for fact in one.entry.facts if isinstance(fact, TurnEnded))
+        lines += [f"{at}  {told(fact)}" for fact in ends if fact.turn_id == name]
     return lines
 
 
@@ -130,10 +132,11 @@ def _details(fact: Fact) -> list[str]:  # noqa: PLR0911, C901, PLR0912 - one cas
             owed = ["its row is owed"] if fact.owed else []
             return [f"input {fact.input_seq}", *swallowed, *owed, fact.message.content]
         case facts.TurnPlanned():
-            if fact.unavailable is not None:
-                return [fact.unavailable]
-            model = f"{fact.llm.provider}/{fact.llm.model}" if fact.llm is not None else "nothing"
-            return [f"input {fact.input_seq} by {model}"]
+            if fact.input_seq is None:
+                return ["no input is left to answer"]
+            if fact.llm is None:
+                return [fact.unavailable or "no model"]
+            return [f"input {fact.input_seq} by {fact.llm.provider}/{fact.llm.model}"]
         case facts.ModelStarted():
             return [f"call {fact.iteration}, attempt {fact.attempt}"]
         case facts.ModelResponded():
