@@ -34,6 +34,7 @@ from aalis_contracts.messages import (
     IncomingMessage,
     Message,
     OutgoingMessage,
+    StreamFrame,
     ToolCall,
 )
 from aalis_contracts.models import ChatRequest, ChatResponse
@@ -130,12 +131,33 @@ def good() -> Evidence:
         Message(role="tool", content="2", tool_call_id="restamp", input_seq=INPUT, index=3),
         Message(role="assistant", content="both w: done", input_seq=INPUT, index=4),
     ]
+    session.frames = [
+        frame(1, "both "),
+        frame(2, "both"),
+        frame(1_000_001, "both w", attempt=2),
+        frame(2_000_000 - 1, done=True),
+    ]
     return Evidence(
         errands=[ERRAND],
         sessions={SESSION: session},
         effects=[Effect("stamp", "w", STAMP), Effect("restamp", "w", RESTAMP)],
         delivered=[f"{TURN}.reply"],
         asked=[Asked("w", 0), Asked("w", 1)],
+    )
+
+
+def frame(
+    seq: int, text: str | None = None, *, attempt: int = 1, done: bool = False
+) -> StreamFrame:
+    return StreamFrame(
+        session_id=SESSION,
+        platform="chaos",
+        turn_id=TURN,
+        seq=seq,
+        iteration=1,
+        attempt=attempt,
+        content_delta=text,
+        done=True if done else None,
     )
 
 
@@ -197,7 +219,7 @@ PLANTED: dict[str, tuple[Callable[[Evidence], object], set[str]]] = {
     ),
     "another's reply": (
         lambda e: one(e).sent.append(with_field(one(e).sent.pop(), content="both v: x")),
-        {"wrong reply"},
+        {"wrong reply", "garbled stream"},
     ),
     "not delivered": (lambda e: e.delivered.clear(), {"undelivered"}),
     "delivered twice": (lambda e: e.delivered.append(e.delivered[0]), {"delivered twice"}),
@@ -241,6 +263,18 @@ PLANTED: dict[str, tuple[Callable[[Evidence], object], set[str]]] = {
     "the last call without its result": (
         lambda e: one(e).rows.__delitem__(slice(3, 5)),
         {"torn group", "reply row"},
+    ),
+    "a text is shown twice": (
+        lambda e: one(e).frames.insert(3, frame(1_000_002, "both w", attempt=2)),
+        {"garbled stream"},
+    ),
+    "a text has two ends": (
+        lambda e: one(e).frames.append(frame(2_000_000 - 1, done=True)),
+        {"garbled stream"},
+    ),
+    "a text goes on after its end": (
+        lambda e: one(e).frames.append(frame(3_000_000, "")),
+        {"garbled stream"},
     ),
     "a dead letter": (lambda e: e.dead.append("x"), {"dead letter"}),
     "a request that a strict provider refuses": (

@@ -119,6 +119,12 @@ def _parser() -> argparse.ArgumentParser:
     dead.add_argument("numbers", nargs="*", type=int, metavar="NUMBER", help="as listed")
     dead.add_argument("--nats", metavar="URL", help="the stack at this NATS server")
 
+    turn = command("turn", "what happened in a turn, and who owned it when", _turn)
+    turn.add_argument("action", choices=("show",))
+    turn.add_argument("turn_id", metavar="ID", help="as in a reply's turnId, or in the logs")
+    turn.add_argument("--json", action="store_true", help="print each entry as an object on a line")
+    turn.add_argument("--nats", metavar="URL", help="the stack at this NATS server")
+
     chaos = command(
         "chaos", "kill processes while the platform works; see that nothing is lost", _chaos
     )

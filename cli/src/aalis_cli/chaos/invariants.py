@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from aalis_cli.chaos.errands import Errand
 from aalis_cli.chaos.evidence import Evidence, Session
+from aalis_cli.display import LiveText
 from aalis_cli.journals import facts_of, turns_in
 from aalis_contracts.journal import (
     Fact,
@@ -68,6 +69,8 @@ def _of_session(evidence: Evidence, session: Session, errands: list[Errand]) -> 
         yield broken("finished model call repeated", text)
     for text in _torn_groups(session):
         yield broken("torn group", text)
+    for text in _garbled(session):
+        yield broken("garbled stream", text)
 
 
 def _of_errand(evidence: Evidence, session: Session, errand: Errand) -> Iterator[tuple[str, str]]:
@@ -216,6 +219,23 @@ def _torn_groups(session: Session) -> Iterator[str]:
             waiting = [call.id for call in row.tool_calls]
     if waiting:
         yield "the last calls have no results"
+
+
+def _garbled(session: Session) -> Iterator[str]:
+    """See that a reader shows each text once, as far as it came, and one end after it."""
+    replies = {message.turn_id: message.content for message in session.sent}
+    for turn_id in dict.fromkeys(frame.turn_id for frame in session.frames):
+        frames = [frame for frame in session.frames if frame.turn_id == turn_id]
+        ends = [frame.seq for frame in frames if frame.done]
+        if len(ends) > 1:
+            yield f"{turn_id} has {len(ends)} last frames"
+        if ends and max(frame.seq for frame in frames) > ends[0]:
+            yield f"{turn_id} goes on after its last frame"
+        shown = LiveText()
+        for frame in frames:
+            shown.take(frame)
+        if turn_id in replies and shown.last not in replies[turn_id]:
+            yield f"{turn_id} shows {shown.last!r} of {replies[turn_id]!r}"
 
 
 def _input_of(turn_id: str | None) -> int:
