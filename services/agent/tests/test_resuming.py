@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from aalis_contracts.events import AgentAbort
 from aalis_contracts.hooks import LLM_BEFORE, REPLY_BEFORE, TOOL_AFTER, TOOL_BEFORE
 
 from .conftest import MAX_DELIVER, Crash, World
@@ -248,6 +249,50 @@ async def test_a_turn_pre_empted_at_any_point_ends_once_with_what_had_happened(a
     starts = {key.removesuffix(".start") for key in seen["tools"] if key.endswith(".start")}
     ends = {key.removesuffix(".end") for key in seen["tools"] if key.endswith(".end")}
     assert starts <= ends
+
+
+@pytest.mark.parametrize("signalled", [True, False])
+async def test_an_abort_whose_messenger_dies_is_told_of_by_the_owner(
+    world: World, signalled: bool
+) -> None:
+    let_go = asyncio.Event()
+
+    async def waits(_: JsonObject, __: ToolCallContext) -> str:
+        await let_go.wait()
+        return "done"
+
+    world.tools.add("waits", waits)
+    await world.open({"when": {"iteration": 0}, "call": [{"tool": "waits"}]}, {"reply": "late"})
+    seq = world.say("work")
+    running = world.deliver(seq)
+    while not world.tools.effects:
+        await asyncio.sleep(0)
+    messenger = world.start()
+
+    async def die(entry: JournalEntry) -> None:
+        await asyncio.sleep(0)
+        if entry.ended:
+            messenger.kill()
+            raise Crash
+
+    world.journal.after_append = die
+    with pytest.raises(Crash):
+        await messenger.aborts.abort("s")
+    world.journal.after_append = None
+    assert world.outcome(seq) is None
+    if signalled:
+        event = AgentAbort(
+            session_id="s", lane="user", turn_id=world.turn_id(seq), reason="aborted"
+        )
+        await world.replicas[0].intake.aborted(event)
+    else:
+        let_go.set()
+    await running
+
+    assert world.verdicts == [(seq, "ack")]
+    assert world.outcome(seq) == "aborted"
+    assert world.turn_id(seq) in world.outbound.done
+    assert world.answer(seq) is None
 
 
 async def test_a_group_of_which_one_call_has_finished_is_kept_the_others_as_cancelled(

@@ -171,14 +171,15 @@ async def take(  # noqa: PLR0913 - what a delivery says, and who we are
                 if last.entry.carrier != seq:
                     return Covered()
                 if last.entry.ended:
-                    return Covered(await _finished(journal, last))
+                    return Covered(await finished(journal, last))
                 return await _resume(journal, last, owner, delivered, now())
             return await _take_new(journal, session_id, lane, last, seq, owner, now())
         except Lost:
             continue
 
 
-async def _finished(journal: Journal, last: Recorded) -> Turn | None:
+async def finished(journal: Journal, last: Recorded) -> Turn | None:
+    """Return the turn that the lane's newest entry belongs to; None if its beginning is gone."""
     try:
         return await read_turn(journal, last)
     except Forgotten:
@@ -202,7 +203,7 @@ async def _take_new(  # noqa: PLR0913, PLR0917 - as take
     covered = waiting[: max(MAX_INPUTS, place + 1)]
     running = None
     if last is not None and not last.entry.ended:
-        running = await _finished(journal, last)
+        running = await finished(journal, last)
     taken = await _start(
         journal, session_id, lane, last, running, covered, carrier=seq, owner=owner, at=at
     )
