@@ -146,7 +146,11 @@ def _add_chaos_options(chaos: argparse.ArgumentParser) -> None:
         "--freeze", action="store_true", help="with --matrix: freeze and wake instead of killing"
     )
     chaos.add_argument(
-        "--only", default="", metavar="TEXT", help="with --matrix: trials with this in their names"
+        "--only",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="with --matrix: trials with this in their names; may be given several times",
     )
     chaos.add_argument(
         "--rolling", action="store_true", help="restart every process under load, one by one"
@@ -247,7 +251,7 @@ def _chaos(options: argparse.Namespace) -> int:
     from aalis_cli.chaos.storm import Weather
 
     if options.matrix:
-        return chaos(Tries(options.only, options.freeze))
+        return chaos(Tries(tuple(options.only), options.freeze))
     if options.rolling:
         return chaos(Traffic(options.rate, options.seed))
     return chaos(

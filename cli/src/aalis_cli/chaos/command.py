@@ -27,22 +27,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Tries:
-    """Which trials of the matrix: those with `only` in their names, killing or freezing."""
+    """Which trials of the matrix: those that kill, or those that freeze.
 
-    only: str = ""
+    Of these, the ones with one of the `only` in their names; all of them without any.
+    """
+
+    only: tuple[str, ...] = ()
     freeze: bool = False
 
     @property
     def chosen(self) -> list[Trial]:
         """The trials, in order."""
         known = FREEZES if self.freeze else TRIALS
-        return [trial for trial in known if self.only in trial.name]
+        return [
+            trial
+            for trial in known
+            if not self.only or any(text in trial.name for text in self.only)
+        ]
 
 
 def chaos(wish: Tries | Weather | Traffic) -> int:
     """Make trouble, print what came of it, and return 1 if anything is not as it must be."""
     if isinstance(wish, Tries) and not wish.chosen:
-        raise Failed(f"no trial has {wish.only!r} in its name", 2)
+        raise Failed(f"no trial has any of {', '.join(wish.only)} in its name", 2)
 
     async def story(_: Interrupts) -> int:
         place = Place(Path(tempfile.mkdtemp(prefix="aalis-chaos-")))
