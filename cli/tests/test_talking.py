@@ -79,6 +79,30 @@ def test_a_command_is_answered_without_a_turn(stack: Machine) -> None:
     assert answer["turnId"] is None
 
 
+def test_what_is_set_by_command_counts_in_the_next_question(stack: Machine) -> None:
+    here = ("--session", "set-by-command")
+    changed = stack.run("ask", "/session.set -m scripted/tiny -t on", *here)
+    assert "scripted/tiny" in changed.printed
+    assert changed.process.returncode == 0, changed.said
+
+    answer = json.loads(stack.run("ask", "!say hello", "--json", *here).printed)
+    assert answer["modelInfo"]["model"] == "tiny"
+    elsewhere = json.loads(stack.run("ask", "!say hello", "--json").printed)
+    assert elsewhere["modelInfo"]["model"] == "demo"
+
+
+def test_a_command_that_asks_first_is_confirmed_by_the_next_question(stack: Machine) -> None:
+    here = ("--session", "asks-first")
+    asked = stack.run("ask", "/clear", *here)
+    assert (asked.process.returncode, asked.said) == (0, "")
+    assert "YS" in asked.printed
+
+    cleared = stack.run("ask", "Y", *here)
+    assert (cleared.process.returncode, cleared.said) == (0, "")
+    assert "YS" not in cleared.printed
+    assert cleared.printed.strip()
+
+
 def test_a_piped_chat_answers_line_by_line_and_ends_with_its_input(stack: Machine) -> None:
     lines = "!say one\n\n  !say two  \n!fail 400\n!say three\n/quit\n!say never"
     talked = stack.run("chat", stdin=lines)

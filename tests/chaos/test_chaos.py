@@ -28,7 +28,11 @@ def chaos(*arguments: str) -> tuple[int, list[str], dict[str, Any]]:
 
 
 def test_who_dies_at_a_step_of_a_turn_loses_nothing_and_does_nothing_twice() -> None:
-    tried = ("agent.appended.tool.started (plain, chain)", "tool.ran (plain, stamp)", "gateway.sent")
+    tried = (
+        "agent.appended.tool.started (plain, chain)",
+        "tool.ran (plain, stamp)",
+        "gateway.sent",
+    )
     code, lines, told = chaos("--matrix", *(word for name in tried for word in ("--only", name)))
     assert (code, told["violations"], told["kept"]) == (0, 0, None), lines
     assert told["trials"] == len(lines) == 3

@@ -29,7 +29,7 @@ def environment(valkey_server: ValkeyServer, tmp_path: Path) -> dict[str, str]:
     """Say what every service of the stack is told."""
     return {
         "AALIS_REDIS_URL": valkey_server.url,
-        "AALIS_DATABASE_URL": f"sqlite+aiosqlite:///{tmp_path / 'memory.db'}",
+        "AALIS_DATABASE_URL": f"sqlite:///{tmp_path / 'memory.db'}",
         "AALIS_LOCALE": "en",
     }
 

@@ -70,10 +70,7 @@ async def test_the_migrations_make_the_tables_that_the_code_knows(
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         return compare_metadata(context, metadata)
 
-    async def work(connection: Any) -> list[Any]:
-        return await connection.run_sync(difference)
-
-    assert await database.run(work) == []
+    assert await database.run(difference) == []
     assert await database.problem() is None
     await database.close()
 
@@ -128,7 +125,7 @@ async def test_a_process_killed_inside_a_commit_leaves_nothing_of_it(
         "async def main():\n"
         "    database = Database(sys.argv[1])\n"
         "    await database.open()\n"
-        "    engine = database._engine.sync_engine\n"
+        "    engine = database._engine\n"
         "    def die(connection, cursor, statement, *rest):\n"
         "        if statement.startswith('DELETE'):\n"
         "            os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -203,7 +200,7 @@ def test_an_address_that_makes_no_sense_is_refused(url: str, complaint: str) -> 
 @pytest.mark.parametrize(
     ("url", "driver", "query"),
     [
-        ("sqlite:////x/y.db", "sqlite+aiosqlite", {}),
+        ("sqlite:////x/y.db", "sqlite+pysqlite", {}),
         ("postgres://u:p@h/d", "postgresql+asyncpg", {}),
         ("postgresql://u:p@h/d?sslmode=require", "postgresql+asyncpg", {"ssl": "require"}),
     ],
@@ -240,9 +237,9 @@ async def test_the_mode_of_an_existing_file_is_left_alone(tmp_path: Path) -> Non
 
 async def test_sqlite_waits_for_the_disk_only_when_it_is_told_to(tmp_path: Path) -> None:
     async def pragmas(database: Database) -> list[Any]:
-        async def work(connection: Any) -> list[Any]:
+        def work(connection: Any) -> list[Any]:
             names = ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
-            found = [await connection.exec_driver_sql(f"PRAGMA {name}") for name in names]
+            found = [connection.exec_driver_sql(f"PRAGMA {name}") for name in names]
             return [each.scalar() for each in found]
 
         await database.open()

@@ -246,7 +246,7 @@ async def test_a_database_that_cannot_be_used_stops_the_service_with_one_line(
     service = await start(f"sqlite:///{tmp_path / 'diary.db'}", ready=False)
     assert await service.wait(30) == 1
     said_at_last = service.log.strip().splitlines()[-1]
-    assert said_at_last.startswith("aalis-memory: the database sqlite+aiosqlite:///")
+    assert said_at_last.startswith("aalis-memory: the database sqlite+pysqlite:///")
     assert "not a database" in said_at_last
     assert "Traceback" not in service.log
     assert (tmp_path / "diary.db").read_text() == "dear diary " * 1000

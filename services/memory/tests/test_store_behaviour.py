@@ -722,25 +722,25 @@ async def _plan(store: SqlStore, query: Any) -> str:
     database = store.database
     word = "EXPLAIN" if database.is_postgresql else "EXPLAIN QUERY PLAN"
 
-    async def explain(connection: Any) -> str:
+    def explain(connection: Any) -> str:
         if database.is_postgresql:
-            await connection.exec_driver_sql("ANALYZE messages")
-        text = query.compile(connection.sync_connection, compile_kwargs={"literal_binds": True})
-        return str((await connection.exec_driver_sql(f"{word} {text}")).all())
+            connection.exec_driver_sql("ANALYZE messages")
+        text = query.compile(connection, compile_kwargs={"literal_binds": True})
+        return str(connection.exec_driver_sql(f"{word} {text}").all())
 
     return await database.run(explain)
 
 
 async def _execute(store: SqlStore, statement: Any) -> None:
-    async def work(connection: Any) -> None:
-        await connection.execute(statement)
+    def work(connection: Any) -> None:
+        connection.execute(statement)
 
     await store.database.run(work, writes=True)
 
 
 async def _column(store: SqlStore, query: Any) -> list[Any]:
-    async def work(connection: Any) -> list[Any]:
-        return list((await connection.execute(query)).scalars())
+    def work(connection: Any) -> list[Any]:
+        return list(connection.execute(query).scalars())
 
     return await store.database.run(work)
 

@@ -384,6 +384,7 @@ _command_context = CommandContext(
     group_id="20002",
     key=f"{_PLATFORM}.9001.command",
     locale="zh",
+    prefix="/",
 )
 _change = MetadataChange(op="put", namespace="summary", key=_SESSION, value={"summary": "……"})
 _item = MetadataItem(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import TypeVar, cast
+from typing import Annotated, TypeVar, cast
 
-from pydantic import JsonValue
+from pydantic import AfterValidator, JsonValue
 
 JsonObject = dict[str, JsonValue]
 _Value = TypeVar("_Value")
@@ -16,6 +16,11 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 REPLACEMENT = "\ufffd"
 MAX_NESTING = 240
 """Levels of lists and objects in a body: the JSON writer of pydantic gives up at 254."""
+MAX_CARRIED = 200
+"""Levels of what a body carries for others, such as metadata and arguments.
+
+Each body that it is passed on in, up to a fact of a journal, wraps it in a few more.
+"""
 
 
 def well_formed(text: str) -> str:
@@ -49,6 +54,30 @@ def well_formed_json(value: _Value, room: int = MAX_NESTING) -> _Value:
         )
     items = cast("list[object]", value)
     return cast("_Value", [well_formed_json(item, room - 1) for item in items])
+
+
+def not_too_deep(value: _Value, room: int = MAX_CARRIED) -> _Value:
+    """Return `value`; raise ValueError for one with more than `room` levels."""
+    if _is_deeper(value, room):
+        message = f"nested more than {room} levels deep"
+        raise ValueError(message)
+    return value
+
+
+def _is_deeper(value: object, room: int) -> bool:
+    if isinstance(value, dict):
+        items = list(cast("dict[object, object]", value).values())
+    elif isinstance(value, list):
+        items = cast("list[object]", value)
+    else:
+        return False
+    return room == 0 or any(_is_deeper(item, room - 1) for item in items)
+
+
+CarriedObject = Annotated[JsonObject, AfterValidator(not_too_deep)]
+"""A JSON object that a body passes on without knowing what is in it."""
+CarriedValue = Annotated[JsonValue, AfterValidator(not_too_deep)]
+"""Any JSON value that a body passes on."""
 
 
 def cut(text: str, limit: int, suffix: str) -> str:

@@ -194,7 +194,7 @@ def _is_error(content: str | None) -> bool:
 
 def _object(text: str) -> JsonObject:
     try:
-        value: object = json.loads(text)
+        value: object = well_formed_json(json.loads(text))
     except (ValueError, RecursionError):
         return {}
-    return well_formed_json(cast("JsonObject", value)) if isinstance(value, dict) else {}
+    return cast("JsonObject", value) if isinstance(value, dict) else {}

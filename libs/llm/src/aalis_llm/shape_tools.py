@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from aalis_contracts.catalogue import Catalogue
 from aalis_contracts.messages import Message, ToolCall
-from aalis_contracts.text import compact_json, well_formed
+from aalis_contracts.text import MAX_NESTING, compact_json, well_formed, well_formed_json
 from aalis_contracts.tools import error_result
 from aalis_llm.profiles import LONGEST_TOOL_NAME, TOOL_NAME_CHARACTERS, Profile
 
@@ -77,11 +77,14 @@ def unique_ids(messages: Sequence[Message], profile: Profile) -> list[Message]:
 
 
 def is_json_object(arguments: str) -> bool:
-    """Say whether `arguments` is the strict JSON text of an object."""
+    """Say whether `arguments` is the strict JSON text of an object that can be written again."""
     try:
-        return isinstance(json.loads(arguments, parse_constant=_refuse), dict)
+        value: object = json.loads(arguments, parse_constant=_refuse)
+        if arguments.count("{") + arguments.count("[") > MAX_NESTING:
+            well_formed_json(value)
     except (ValueError, RecursionError):
         return False
+    return isinstance(value, dict)
 
 
 def _refuse(constant: str) -> object:

@@ -32,7 +32,7 @@ from aalis_sdk import tracing
 from aalis_sdk.failpoints import failpoint
 from aalis_sdk.failures import UNREACHABLE, TooLarge
 from aalis_sdk.logs import Log
-from aalis_sdk.serving import finish, hush
+from aalis_sdk.serving import end, finish, hush
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -122,6 +122,8 @@ class Puller:
     handler: Callable[[Delivery], Awaitable[None]]
     slots: int = 1
     policy: Policy = field(default_factory=Policy)
+    silence: float = 20.0
+    """Seconds without a delivery after which the server is asked whether anything waits."""
 
     def __post_init__(self) -> None:
         self._running: dict[asyncio.Task[None], Msg] = {}
@@ -135,6 +137,7 @@ class Puller:
         self._complained = False
         self._pause = 0.0
         self._draining = False
+        self._arrived_at = 0.0
 
     async def start(self) -> None:
         """Begin to pull."""
@@ -146,6 +149,7 @@ class Puller:
         self._tasks = [
             asyncio.create_task(self._keep_pulling()),
             asyncio.create_task(self._prove_life()),
+            asyncio.create_task(self._watch()),
         ]
 
     async def drain(self, grace: float) -> None:
@@ -155,15 +159,13 @@ class Puller:
         deadline = asyncio.get_running_loop().time() + grace
         self._draining = True
         self.mesh.reconnected.remove(self._forget_requests)
-        pump, heart = self._tasks
-        pump.cancel()
-        await asyncio.gather(pump, return_exceptions=True)
+        pump, heart, watch = self._tasks
+        await end(pump, watch)
         if self._subscription is not None:
             # Our open pull requests must go before anything is handed back, or it comes to us.
             await hush(self.mesh.client, self._subscription, grace)
         await finish(set(self._running), deadline - asyncio.get_running_loop().time())
-        heart.cancel()
-        await asyncio.gather(heart, return_exceptions=True)
+        await end(heart)
 
     @property
     def running(self) -> int:
@@ -194,6 +196,34 @@ class Puller:
             for message in list(self._running.values()):
                 with contextlib.suppress(*UNREACHABLE):
                     await message.in_progress()
+
+    async def _watch(self) -> None:
+        """Say that messages wait and none is delivered, and ask anew (DESIGN §5).
+
+        Twice in a row, with hands free and nothing in anybody's work: then our requests are lost.
+        """
+        waited = False
+        while True:
+            await asyncio.sleep(self.silence / 2)
+            quiet = asyncio.get_running_loop().time() - self._arrived_at >= self.silence
+            pending = await self._pending() if quiet and not self._running else 0
+            if pending and waited:
+                log.warning(
+                    "messages wait and none is delivered; asking anew",
+                    stream=self.stream,
+                    consumer=self.consumer,
+                    pending=pending,
+                )
+                self._forget_requests()
+            waited = bool(pending) and not waited
+
+    async def _pending(self) -> int:
+        """Return how many messages wait while nobody has any in work; 0 when that is unknown."""
+        try:
+            info = await self.mesh.js.consumer_info(self.stream, self.consumer)
+        except UNREACHABLE:
+            return 0
+        return 0 if info.num_ack_pending else info.num_pending or 0
 
     async def _ask_for(self, number: int, deadline: float) -> None:
         self._count += 1
@@ -226,6 +256,7 @@ class Puller:
             await message.nak()
             return
         self._settle(1)
+        self._arrived_at = asyncio.get_running_loop().time()
         task = asyncio.create_task(self._handle(message))
         self._running[task] = message
         task.add_done_callback(self._ended)

@@ -26,6 +26,7 @@ from aalis_sdk.buckets import Bucket
 from aalis_sdk.logs import Log
 from aalis_sdk.mesh import Absent, Mesh
 from aalis_sdk.registry import REFRESH_SECONDS, TTL_SECONDS, Registry
+from aalis_sdk.serving import end
 from aalis_sdk.settings import MeshSettings, SettingsError, load
 
 if TYPE_CHECKING:
@@ -136,10 +137,7 @@ class _Process:
             life = asyncio.create_task(self._serve())
             leave = asyncio.create_task(self._leaving.wait())
             await asyncio.wait({life, leave}, return_when=asyncio.FIRST_COMPLETED)
-            leave.cancel()
-            if not life.done():
-                life.cancel()
-            await asyncio.gather(life, return_exceptions=True)
+            await end(leave, life)
             await self._leave()
             if not life.cancelled() and (error := life.exception()) is not None:
                 raise error
@@ -240,7 +238,7 @@ class _Process:
             # Without a server the entry expires by itself; leaving does not wait for one.
             if self._mesh.connected:
                 with contextlib.suppress(Fault, Absent, nats.errors.Error):
-                    await bucket.delete(key)
+                    await bucket.delete(key, ttl_seconds=TTL_SECONDS)
 
     async def _leave(self) -> None:
         log.info("leaving")

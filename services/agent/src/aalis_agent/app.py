@@ -15,10 +15,10 @@ from aalis_agent.adapters.journal_jetstream import JetStreamJournal
 from aalis_agent.adapters.memory_rpc import MeshMemory
 from aalis_agent.adapters.models_llm import LlmModels
 from aalis_agent.adapters.outbound_nats import MeshOutbound
-from aalis_agent.adapters.sessions_kv import KvSettings, MeshPersonas
+from aalis_agent.adapters.sessions_kv import KvRecords, KvSettings, MeshPersonas
 from aalis_agent.adapters.tools_rpc import MeshTools
 from aalis_agent.adapters.vocabulary_tiktoken import Counters
-from aalis_agent.commands import agent_commands
+from aalis_agent.commands import AgentCommands
 from aalis_agent.debts import Debts
 from aalis_agent.endings import Endings
 from aalis_agent.intake import Intake
@@ -40,6 +40,7 @@ from aalis_sdk.delivery import Policy, Puller
 from aalis_sdk.logs import Log
 from aalis_sdk.mesh import Absent
 from aalis_sdk.service import StartFailed, run
+from aalis_sdk.serving import end
 from aalis_sdk.sessions import Sessions
 from aalis_sdk.topology import AGENT_CONSUMER, AGENT_INBOX
 
@@ -74,7 +75,14 @@ class Agent:
         self._debts = Debts(parts.journal, parts.memory, self._texts, log)
         self._aborts = Aborts(parts.journal, parts.outbound, parts.endings, self._debts, _now)
         self._intake = Intake(parts, self._debts, settings.instance, settings.max_deliver)
-        self._commands = agent_commands(self._aborts, self._texts)
+        self._commands = AgentCommands(
+            aborts=self._aborts,
+            models=self._models,
+            personas=parts.personas,
+            records=KvRecords(self._sessions),
+            default_llm=settings.default_llm,
+            texts=self._texts,
+        ).plugin()
         self._puller = Puller(
             mesh,
             AGENT_INBOX,
@@ -147,9 +155,7 @@ class Agent:
     async def stop(self) -> None:
         """Stop taking; hand running turns back at a step boundary, within the grace period."""
         self._intake.leave()
-        for chore in self._chores:
-            chore.cancel()
-        await asyncio.gather(*self._chores, return_exceptions=True)
+        await end(*self._chores)
         await self._puller.drain(self._settings.grace_seconds * 0.8)
         await self._commands.detach()
         for offer in self._offers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aalis_agent.reply import joined_reasoning, model_info, segments_of
+from aalis_agent.reply import cleaned, joined_reasoning, model_info, segments_of
 from aalis_contracts.hooks import REPLY_BEFORE, ReplyBeforeData
 from aalis_contracts.journal import ReplyRetried, TurnReplying
 from aalis_contracts.text import well_formed
@@ -19,7 +19,9 @@ async def conclude(parts: Parts, lane: Lane, bench: Bench) -> TurnReplying | Rep
     """Run `agent:reply:before` on the last response, and decide (SPEC AG-50 to AG-55)."""
     turn = lane.turn
     last = turn.rounds[-1]
-    text = last.response.content or ""
+    text, leaked = cleaned(last.response.content or "")
+    if leaked:
+        parts.log.warning("leaked special tokens removed", count=leaked, turn=turn.answer_id)
     data = ReplyBeforeData(
         content=text,
         attempt=last.reply_attempt,
@@ -48,7 +50,7 @@ async def conclude(parts: Parts, lane: Lane, bench: Bench) -> TurnReplying | Rep
     return TurnReplying(
         outcome="silent" if silent else "replied",
         content="" if silent else content,
-        archive_content=data.archive_content,
+        archive_content=None if silent or archive == content else archive,
         visible_content=data.visible_content,
         reasoning_content=joined_reasoning(turn),
         last_reasoning=last.response.reasoning_content,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from opentelemetry.trace import Span, SpanKind
 
 from aalis_agent.contributions import contribute
-from aalis_agent.tokens import Calibration
+from aalis_agent.tokens import HEAVY, Calibration, characters
 from aalis_agent.trimming import Trimmed, trim
 from aalis_agent.usage import CallIdentity, break_down, token_usage
 from aalis_contracts.hooks import LLM_AFTER, LLM_BEFORE, LlmAfterData, LlmBeforeData
@@ -174,10 +174,17 @@ async def _begin_again(question: _Question, attempt: Attempt) -> None:
 
 
 async def fit(parts: Parts, bench: Bench, tools: list[ToolDefinition], budgets: Budgets) -> Trimmed:
-    """Trim the working list for one call."""
-    counter = bench.counter
-    await prime(counter, bench.messages)
-    trimmed = trim(bench.messages, budgets, counter.tools(tools), counter, parts.texts)
+    """Trim the working list for one call; off the event loop when there is much text in it.
+
+    A list that was counted long ago is no lighter: what trimming cuts is cut and counted anew.
+    """
+    counter, messages = bench.counter, bench.messages
+
+    def work() -> Trimmed:
+        return trim(messages, budgets, counter.tools(tools), counter, parts.texts)
+
+    heavy = characters(messages) > HEAVY
+    trimmed = await asyncio.to_thread(work) if heavy else work()
     if trimmed.log_line is not None:
         parts.log.info(trimmed.log_line)
     return trimmed

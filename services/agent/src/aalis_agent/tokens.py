@@ -246,6 +246,11 @@ class TiktokenCounter(_Counting):
         return name + IMAGE_COST * len(message.images or ())
 
 
+def characters(messages: Sequence[Message]) -> int:
+    """Return how much text there is to work through."""
+    return sum(_size(key) for message in messages for key in _keys(message))
+
+
 def _size(key: _Key) -> int:
     return len(key) if isinstance(key, str) else sum(map(len, key))
 

@@ -13,15 +13,13 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
-from jsonschema import Draft202012Validator
-
-from aalis_agent.ports import ChainFailed, Unanswered, Unavailable
+from aalis_agent.ports import ChainFailed, Unavailable
 from aalis_agent.results import cut_result, failure_of, result_limit
 from aalis_agent.together import together
 from aalis_contracts.events import ToolExecute
 from aalis_contracts.hooks import TOOL_AFTER, TOOL_BEFORE, ToolAfterData, ToolBeforeData
 from aalis_contracts.journal import ToolFinished, ToolStarted
-from aalis_contracts.text import well_formed, well_formed_json
+from aalis_contracts.text import MAX_CARRIED, well_formed, well_formed_json
 from aalis_contracts.tools import (
     InboundOrigin,
     ToolCallContext,
@@ -29,6 +27,7 @@ from aalis_contracts.tools import (
     ToolResult,
     error_result,
 )
+from aalis_sdk.arguments import schema_problems
 from aalis_sdk.failpoints import failpoint
 
 if TYPE_CHECKING:
@@ -50,7 +49,10 @@ COMPRESS = "memory_compress"
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A call that may be sent: its tool, and the arguments as executed."""
+    """A call that may be sent: its tool, and the arguments as executed.
+
+    `sent_before`: an earlier owner of the turn has, or may have, sent it already.
+    """
 
     index: int
     call: ToolCall
@@ -58,7 +60,6 @@ class Ready:
     args: JsonObject
     context: ToolCallContext
     sent_before: bool = False
-    """Whether an owner before us may have sent it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +186,8 @@ async def _execute(parts: Parts, lane: Lane, bench: Bench, one: Round, ready: Re
     failpoint("agent.tool.answered")
     result = await _reworked(parts, ready, result)
     limit = result_limit(bench.entry.context_length, parts.options.tool_result_max_ratio)
-    content = cut_result(well_formed(result.content), limit, parts.texts)
+    text = well_formed(result.content)
+    content = cut_result(text, limit, parts.texts, result.original_length)
     cut = ToolResult(content=content or parts.texts.text("noOutput"), images=result.images)
     await parts.outbound.tool_event(_event(lane, ready, cut.content), key)
     await lane.append(_finished(parts, lane, one, Answered(ready.index, cut)))
@@ -204,10 +206,10 @@ async def _call(parts: Parts, ready: Ready) -> ToolResult:
         return error_result(text)
     except Unavailable as error:
         parts.log.warning("tool is absent", tool=ready.entry.name, why=str(error))
-        begun = ready.sent_before or isinstance(error, Unanswered)
-        if begun and ready.entry.retry == "never":
-            return error_result(parts.texts.text("outcomeUnknown"))
-        return error_result(parts.texts.text("toolServiceAbsent", name=ready.entry.name))
+        text = parts.texts.text("toolServiceAbsent", name=ready.entry.name)
+        if ready.entry.retry == "never" and (error.begun or ready.sent_before):
+            text += " " + parts.texts.text("outcomeUnknown")
+        return error_result(text)
 
 
 async def _reworked(parts: Parts, ready: Ready, result: ToolResult) -> ToolResult:
@@ -223,6 +225,8 @@ async def _reworked(parts: Parts, ready: Ready, result: ToolResult) -> ToolResul
         chain = await parts.interceptors.run(TOOL_AFTER, data)
     except ChainFailed as error:
         return failure_of(error)
+    if chain.data.result == result.content:
+        return result
     return ToolResult(content=chain.data.result, images=result.images)
 
 
@@ -306,21 +310,14 @@ def parse_arguments(arguments: str) -> JsonObject | str:
     if not arguments.strip():
         return {}
     try:
-        parsed: object = json.loads(arguments)
-    except (ValueError, RecursionError) as error:
+        parsed: object = well_formed_json(json.loads(arguments), MAX_CARRIED)
+    except RecursionError:
+        return f"nested more than {MAX_CARRIED} levels deep"
+    except ValueError as error:
         return str(error)
     if not isinstance(parsed, dict):
         return f"{type(parsed).__name__} instead of an object"
-    return well_formed_json(cast("JsonObject", parsed))
-
-
-def schema_problems(schema: JsonObject, args: JsonObject) -> str:
-    """Return all problems of the arguments in one text; empty = none (SPEC TOOL-5)."""
-    found = sorted(Draft202012Validator(schema).iter_errors(args), key=str)  # type: ignore[no-untyped-call]
-    return "; ".join(
-        f"{'.'.join(str(part) for part in error.absolute_path) or 'arguments'}: {error.message}"
-        for error in found
-    )
+    return cast("JsonObject", parsed)
 
 
 def not_found(parts: Parts, bench: Bench, name: str) -> str:

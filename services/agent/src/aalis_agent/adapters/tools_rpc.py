@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from aalis_agent.ports import Unanswered, Unavailable
+from aalis_agent.ports import Unavailable
 from aalis_contracts import subjects
 from aalis_contracts.errors import Fault
 from aalis_contracts.tools import ToolCallRequest, ToolCancel, ToolResult, error_result
@@ -22,22 +22,17 @@ log = Log(__name__)
 SLICE_SECONDS = 3.0
 """After this long without an answer the same call is asked for again: if its host has died, another
 one finds its record and says so, instead of leaving the turn to wait for the whole timeout."""
-
-
-_PASSING = ("absent", "timeout")
-"""Answers of a host that is leaving, or that cannot record a call now."""
-PATIENCE_SECONDS = 6.0
-"""For this long a host that is registered and does not listen is taken for one that restarts."""
-_PAUSE_SECONDS = 0.2
+_PAUSE_SECONDS = 0.1
+_LATER = ("absent", "timeout")
+"""What a host answers that is leaving, or has lost its way to the records of calls."""
 
 
 class MeshTools:
     """The tools port over requests."""
 
-    def __init__(self, mesh: Mesh, registry: Registry, patience: float = PATIENCE_SECONDS) -> None:
+    def __init__(self, mesh: Mesh, registry: Registry) -> None:
         self._mesh = mesh
         self._registry = registry
-        self._patience = patience
 
     def entries(self) -> list[ToolEntry]:
         """Return what is offered now."""
@@ -49,30 +44,31 @@ class MeshTools:
             return await self._call(entry, request)
 
     async def _call(self, entry: ToolEntry, request: ToolCallRequest) -> ToolResult:
-        """Ask until there is an answer: the key makes asking again harmless."""
-        loop = asyncio.get_running_loop()
-        subject, name = subjects.tool_call(entry.name), f"tool {entry.name}"
-        patience = min(self._patience, entry.timeout_ms / 2000)
-        begun, give_up = False, loop.time() + patience
+        """Ask until there is a result; a host that was asked may have begun before it was lost.
+
+        It, or a replica, may be back in a moment and know what became of the call; until its entry
+        has expired that is waited for.
+        """
+        subject = subjects.tool_call(entry.name)
+        asked = False
         while True:
             try:
                 return await self._mesh.request(subject, request, ToolResult, SLICE_SECONDS)
             except Absent as error:
-                if error.why != "no responder":
-                    begun, give_up = True, loop.time() + patience
-                elif loop.time() > give_up or not self._offers(entry):
-                    gone = Unanswered if begun else Unavailable
-                    raise gone(name, error.why) from None
+                nobody = error.why == "no responder"
+                if nobody and not (asked and self._offered(entry)):
+                    raise Unavailable(f"tool {entry.name}", error.why, begun=asked) from None
+                asked = asked or not nobody
             except Remote as error:
-                if error.error.code not in _PASSING:
+                if not (error.error.retryable and error.error.code in _LATER):
                     return error_result(error.error.message)
-                begun, give_up = True, loop.time() + patience
+                asked = True
             except (Fault, TooLarge) as error:
                 return error_result(str(error))
             await asyncio.sleep(_PAUSE_SECONDS)
 
-    def _offers(self, entry: ToolEntry) -> bool:
-        return any(known.name == entry.name for known in self._registry.tools())
+    def _offered(self, entry: ToolEntry) -> bool:
+        return self._registry.get(subjects.tool_key(entry.name)) is not None
 
     async def cancel(self, name: str, key: str, reason: str) -> None:
         """Tell the hosts that nobody waits for this call any more."""

@@ -5,6 +5,10 @@ moment: one migrates, the others wait. What cannot be opened or migrated is left
 `Unusable` says why in one line. A database that goes away later costs the requests of that time a
 retryable `Fault`; nothing has to be restarted when it is back.
 
+Work is written once, without waiting: on PostgreSQL it runs on the event loop, where SQLAlchemy
+turns each statement into something that is awaited; on SQLite it runs in a thread, one change of
+threads for the whole of it.
+
 Durability. SQLite runs in WAL mode with `synchronous=NORMAL`: what was confirmed survives the death
 of any process, and a power failure can take the last transactions, never the file;
 `AALIS_DATABASE_SYNC=full` closes that gap for one disk flush a save. PostgreSQL flushes before it
@@ -16,15 +20,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+import time
+from collections.abc import AsyncGenerator, Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.exc import ArgumentError, DBAPIError, InvalidatePoolError, SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
+from sqlalchemy.util import greenlet_spawn
 
 from aalis_contracts.errors import Fault, InvalidRequest
 from aalis_contracts.text import one_line
@@ -34,11 +41,12 @@ log = Log(__name__)
 
 Sync = Literal["normal", "full"]
 Result = TypeVar("Result")
-Work = Callable[[AsyncConnection], Awaitable[Result]]
+Work = Callable[[sa.Connection], Result]
+Connected = Callable[[], contextlib.AbstractContextManager[sa.Connection]]
 
 DRIVERS: Final = {
-    "sqlite": "sqlite+aiosqlite",
-    "sqlite+aiosqlite": "sqlite+aiosqlite",
+    "sqlite": "sqlite+pysqlite",
+    "sqlite+pysqlite": "sqlite+pysqlite",
     "postgres": "postgresql+asyncpg",
     "postgresql": "postgresql+asyncpg",
     "postgresql+asyncpg": "postgresql+asyncpg",
@@ -63,7 +71,8 @@ class Database:
         self.url = _readable(url)
         self._sync: Sync = sync
         self._file = _file_of(self.url)
-        self._engine: AsyncEngine | None = None
+        self._engine: sa.Engine | None = None
+        self._threads: ThreadPoolExecutor | None = None
         # SQLite has one writer at a time; ours queue here instead of polling for its lock.
         self._writing = asyncio.Lock() if self._file is not None else None
 
@@ -79,24 +88,29 @@ class Database:
 
     async def open(self) -> None:
         """Make the schema current; raise `Unusable` when that cannot be."""
+        if self._file is not None:
+            self._threads = ThreadPoolExecutor(_POOL, "database")
         try:
             if self._file is not None:
                 _prepare_file(self._file)
-            await self._migrate()
+            await self._do(self._migrate)
         except (SQLAlchemyError, OSError, TimeoutError) as error:
+            await self.close()
             raise Unusable(f"the database {self.shown} cannot be used: {_reason(error)}") from error
         self._engine = self._connectable()
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Let go of all connections, once what runs on them has ended."""
         if self._engine is not None:
-            await self._engine.dispose()
+            await self._do(self._engine.dispose)
+        if self._threads is not None:
+            self._threads.shutdown(wait=True)
 
     async def problem(self) -> str | None:
         """Say why the database cannot be used right now; None = it can."""
 
-        async def revision(connection: AsyncConnection) -> str | None:
-            found = await connection.execute(sa.text("SELECT version_num FROM alembic_version"))
+        def revision(connection: sa.Connection) -> str | None:
+            found = connection.execute(sa.text("SELECT version_num FROM alembic_version"))
             return found.scalar()
 
         try:
@@ -120,53 +134,58 @@ class Database:
 
     # connections -------------------------------------------------------------------------
 
-    async def _twice(
-        self,
-        work: Work[Result],
-        connected: Callable[[], contextlib.AbstractAsyncContextManager[AsyncConnection]],
-    ) -> Result:
-        try:
+    async def _do(self, what: Callable[[], Result]) -> Result:
+        """Do something that talks to the database without blocking the event loop."""
+        if self._threads is None:
+            return await greenlet_spawn(what)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, what)
+
+    async def _twice(self, work: Work[Result], connected: Connected) -> Result:
+        def attempts() -> Result:
             try:
-                async with connected() as connection:
-                    return await work(connection)
+                with connected() as connection:
+                    return work(connection)
             except DBAPIError as error:
                 if not error.connection_invalidated or isinstance(error, _Unsure):
                     raise
             # The server was restarted since this connection was used; all others are new now.
-            async with connected() as connection:
-                return await work(connection)
+            with connected() as connection:
+                return work(connection)
+
+        try:
+            return await self._do(attempts)
         except (SQLAlchemyError, OSError, TimeoutError, OverflowError) as error:
             raise _translated(error) from error
 
-    @contextlib.asynccontextmanager
-    async def _autocommit(self) -> AsyncGenerator[AsyncConnection]:
-        async with self._engine_now().connect() as connection:
+    @contextlib.contextmanager
+    def _autocommit(self) -> Generator[sa.Connection]:
+        with self._engine_now().connect() as connection:
             yield connection
 
-    @contextlib.asynccontextmanager
-    async def _begun(self) -> AsyncGenerator[AsyncConnection]:
-        async with self._engine_now().connect() as connection:
+    @contextlib.contextmanager
+    def _begun(self) -> Generator[sa.Connection]:
+        with self._engine_now().connect() as connection:
             if self.is_postgresql:
-                await connection.execution_options(isolation_level="READ COMMITTED")
-                transaction = await connection.begin()
+                connection.execution_options(isolation_level="READ COMMITTED")
+                transaction = connection.begin()
                 try:
                     yield connection
                 except BaseException:
-                    await transaction.rollback()
+                    transaction.rollback()
                     raise
                 with _no_second_try():
-                    await transaction.commit()
+                    transaction.commit()
                 return
             # IMMEDIATE takes the write lock at once: a transaction that reads first and writes
             # later could find that another has written meanwhile, and fail.
-            await connection.exec_driver_sql("BEGIN IMMEDIATE")
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
             try:
                 yield connection
             except BaseException:
-                await _rolled_back(connection)
+                _rolled_back(connection)
                 raise
             with _no_second_try():
-                await connection.exec_driver_sql("COMMIT")
+                connection.exec_driver_sql("COMMIT")
 
     @contextlib.asynccontextmanager
     async def _turn(self, *, writes: bool) -> AsyncGenerator[None]:
@@ -176,12 +195,12 @@ class Database:
         async with self._writing:
             yield
 
-    def _engine_now(self) -> AsyncEngine:
+    def _engine_now(self) -> sa.Engine:
         if self._engine is None:
             raise RuntimeError("the database is not open yet; call open() first")
         return self._engine
 
-    def _connectable(self, **options: Any) -> AsyncEngine:  # noqa: ANN401 - SQLAlchemy's own
+    def _connectable(self, **options: Any) -> sa.Engine:  # noqa: ANN401 - SQLAlchemy's own
         """Make an engine whose connections run each statement on its own."""
         common: dict[str, Any] = {"isolation_level": "AUTOCOMMIT", "skip_autocommit_rollback": True}
         if "poolclass" not in options:
@@ -193,41 +212,41 @@ class Database:
                 "command_timeout": _WAIT_SECONDS if "poolclass" not in options else None,
                 "server_settings": server,
             }
-            return create_async_engine(self.url, **common, **options)
+            return create_async_engine(self.url, **common, **options).sync_engine
         # mode=rw: a file that has vanished is not made anew, empty, behind everybody's back.
         address = sa.URL.create(
             self.url.drivername,
             database=self._file.as_uri(),
             query={"mode": "rw", "uri": "true"},
         )
-        engine = create_async_engine(address, pool_reset_on_return=None, **common, **options)
+        engine = sa.create_engine(address, pool_reset_on_return=None, **common, **options)
         _watch_file(engine, self._file, self._sync)
         return engine
 
     # schema ------------------------------------------------------------------------------
 
-    async def _migrate(self) -> None:
+    def _migrate(self) -> None:
         engine = self._connectable(poolclass=NullPool)
         try:
-            async with engine.connect() as connection:
+            with engine.connect() as connection:
                 if self.is_postgresql:
-                    await connection.execution_options(isolation_level="READ COMMITTED")
-                    await connection.execute(
+                    connection.execution_options(isolation_level="READ COMMITTED")
+                    connection.execute(
                         sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK}
                     )
-                    await connection.run_sync(_upgrade)
-                    await connection.commit()
+                    _upgrade(connection)
+                    connection.commit()
                     return
-                await _use_wal(connection)
-                await connection.exec_driver_sql("BEGIN IMMEDIATE")
+                _use_wal(connection)
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
                 try:
-                    await connection.run_sync(_upgrade)
+                    _upgrade(connection)
                 except BaseException:
-                    await _rolled_back(connection)
+                    _rolled_back(connection)
                     raise
-                await connection.exec_driver_sql("COMMIT")
+                connection.exec_driver_sql("COMMIT")
         finally:
-            await engine.dispose()
+            engine.dispose()
 
 
 class _Unsure(DBAPIError):
@@ -244,12 +263,12 @@ def _no_second_try() -> Generator[None]:
         ) from error
 
 
-async def _rolled_back(connection: AsyncConnection) -> None:
+def _rolled_back(connection: sa.Connection) -> None:
     try:
-        await connection.exec_driver_sql("ROLLBACK")
+        connection.exec_driver_sql("ROLLBACK")
     except SQLAlchemyError:
         # Whatever is left of the transaction ends with its connection.
-        await connection.invalidate()
+        connection.invalidate()
 
 
 def _readable(url: str) -> sa.URL:
@@ -291,7 +310,7 @@ def _identity(file: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _watch_file(engine: AsyncEngine, file: Path, sync: Sync) -> None:
+def _watch_file(engine: sa.Engine, file: Path, sync: Sync) -> None:
     """Set up each connection, and drop it when its file is no longer the one at this path."""
 
     def connected(raw: Any, record: Any) -> None:  # noqa: ANN401 - the pool's own types
@@ -306,22 +325,22 @@ def _watch_file(engine: AsyncEngine, file: Path, sync: Sync) -> None:
         if record.info["file"] != _identity(file):
             raise InvalidatePoolError("the database file was moved or replaced")
 
-    event.listen(engine.sync_engine, "connect", connected)
-    event.listen(engine.sync_engine, "checkout", taken)
+    event.listen(engine, "connect", connected)
+    event.listen(engine, "checkout", taken)
 
 
-async def _use_wal(connection: AsyncConnection) -> None:
+def _use_wal(connection: sa.Connection) -> None:
     """Switch to WAL, once for the file; two starting processes may collide, so try again."""
     for pause in (0.02, 0.05, 0.1, 0.2, 0.5, 1.0):
         try:
-            await connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+            connection.exec_driver_sql("PRAGMA journal_mode=WAL")
         except DBAPIError as error:
             if "locked" not in str(error.orig):
                 raise
-            await asyncio.sleep(pause)
+            time.sleep(pause)
         else:
             return
-    await connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+    connection.exec_driver_sql("PRAGMA journal_mode=WAL")
 
 
 def _upgrade(connection: sa.Connection) -> None:

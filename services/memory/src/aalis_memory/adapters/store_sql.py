@@ -15,7 +15,6 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from aalis_contracts.errors import Fault
 from aalis_contracts.messages import Message
@@ -67,10 +66,10 @@ class SqlStore:
         placed = _first_of_each(draft for draft in drafts if draft.message.input_seq is not None)
         loose = _first_of_each(draft for draft in drafts if draft.message.input_seq is None)
 
-        async def work(connection: AsyncConnection) -> list[Saved] | None:
-            saved = await self._save_placed(connection, session_id, placed)
+        def work(connection: sa.Connection) -> list[Saved] | None:
+            saved = self._save_placed(connection, session_id, placed)
             if loose and saved is not None:
-                behind = await self._save_loose(connection, session_id, loose)
+                behind = self._save_loose(connection, session_id, loose)
                 saved = None if behind is None else [*saved, *behind]
             return saved
 
@@ -86,48 +85,48 @@ class SqlStore:
             return []
         raise Fault("the rows were deleted as fast as they were saved", "conflict")
 
-    async def _save_placed(
-        self, connection: AsyncConnection, session_id: str, drafts: list[Draft]
+    def _save_placed(
+        self, connection: sa.Connection, session_id: str, drafts: list[Draft]
     ) -> list[Saved] | None:
         """Insert rows that know their place; None when a row in the way vanished meanwhile."""
         if not drafts:
             return []
         ordered = sorted(drafts, key=lambda draft: _place(draft.message))
-        made = await self._insert_rows(connection, session_id, ordered)
+        made = self._insert_rows(connection, session_id, ordered)
         saved = [Saved(draft.message, created=True) for draft in ordered if _of(draft) in made]
         missing = [_of(draft) for draft in ordered if _of(draft) not in made]
         for batch in _batches(missing):
-            rows = await connection.execute(
+            rows = connection.execute(
                 sa.select(messages).where(_session(session_id), _at_places(batch))
             )
             saved += [Saved(message_of(row), created=False) for row in rows.mappings()]
         return saved if len(saved) == len(ordered) else None
 
-    async def _save_loose(
-        self, connection: AsyncConnection, session_id: str, drafts: list[Draft]
+    def _save_loose(
+        self, connection: sa.Connection, session_id: str, drafts: list[Draft]
     ) -> list[Saved] | None:
         """Put rows without an input behind the newest one, side by side (MEM-2)."""
         if self.database.is_postgresql:
-            await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_lock_of(session_id))))
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_lock_of(session_id))))
         keys = [index_form(draft.idempotency_key or "") for draft in drafts]
-        rows = await connection.execute(
+        rows = connection.execute(
             sa.select(messages).where(_session(session_id), messages.c.idempotency_key.in_(keys))
         )
         known = {row["idempotency_key"]: message_of(row) for row in rows.mappings()}
         saved = [Saved(message, created=False) for message in known.values()]
         new = [draft for draft, key in zip(drafts, keys, strict=True) if key not in known]
         if new:
-            seq, index = await self._place_behind(connection, session_id)
+            seq, index = self._place_behind(connection, session_id)
             placed = [_at(draft, (seq, index + offset)) for offset, draft in enumerate(new)]
-            made = await self._insert_rows(connection, session_id, placed)
+            made = self._insert_rows(connection, session_id, placed)
             if len(made) < len(placed):
                 return None
             saved += [Saved(draft.message, created=True) for draft in placed]
         return saved
 
-    async def _place_behind(self, connection: AsyncConnection, session_id: str) -> Place:
+    def _place_behind(self, connection: sa.Connection, session_id: str) -> Place:
         """Return the first free place behind everything the session has."""
-        rows = await connection.execute(
+        rows = connection.execute(
             sa.select(messages.c.input_seq, messages.c.row_index)
             .where(_session(session_id))
             .order_by(messages.c.input_seq.desc(), messages.c.row_index.desc())
@@ -138,8 +137,8 @@ class SqlStore:
             return 0, AFTER_TURN
         return int(last[0]), max(int(last[1]) + 1, AFTER_TURN)
 
-    async def _insert_rows(
-        self, connection: AsyncConnection, session_id: str, drafts: list[Draft]
+    def _insert_rows(
+        self, connection: sa.Connection, session_id: str, drafts: list[Draft]
     ) -> set[Place]:
         """Insert rows whose keys are free; answer their places."""
         now = self._now()
@@ -149,7 +148,7 @@ class SqlStore:
             .returning(messages.c.input_seq, messages.c.row_index)
         )
         values = [columns_of(session_id, draft, now) for draft in drafts]
-        rows = await connection.execute(statement, values)
+        rows = connection.execute(statement, values)
         return {(int(seq), int(index)) for seq, index in rows}
 
     async def history(
@@ -247,16 +246,16 @@ class SqlStore:
             .values(content=sa.bindparam("text"), segments=sa.bindparam("pieces"))
         )
 
-        async def work(connection: AsyncConnection) -> int:
+        def work(connection: sa.Connection) -> int:
             changes: list[dict[str, Any]] = []
-            for row in (await connection.execute(newest)).mappings():
+            for row in connection.execute(newest).mappings():
                 text = row["content"]
                 after = text.replace(old, new) if text is not None else None
                 pieces = replaced_in_segments(row["segments"], old, new)
                 if after != text or pieces != row["segments"]:
                     changes.append({"row": row["id"], "text": after, "pieces": pieces})
             if changes:
-                await connection.execute(update, changes)
+                connection.execute(update, changes)
             return len(changes)
 
         return await self.database.transaction(work)
@@ -267,10 +266,10 @@ class SqlStore:
         if not places:
             return []
 
-        async def work(connection: AsyncConnection) -> list[RowKey]:
+        def work(connection: sa.Connection) -> list[RowKey]:
             gone: list[Place] = []
             for batch in _batches(places):
-                rows = await connection.execute(
+                rows = connection.execute(
                     sa.delete(messages)
                     .where(_session(session_id), _at_places(batch))
                     .returning(messages.c.input_seq, messages.c.row_index)
@@ -287,9 +286,9 @@ class SqlStore:
             return count, [session_id]
         names = sa.select(messages.c.session, messages.c.session_full).distinct()
 
-        async def work(connection: AsyncConnection) -> tuple[int, list[str]]:
-            found = [full or short for short, full in await connection.execute(names)]
-            deleted = await connection.execute(sa.delete(messages))
+        def work(connection: sa.Connection) -> tuple[int, list[str]]:
+            found = [full or short for short, full in connection.execute(names)]
+            deleted = connection.execute(sa.delete(messages))
             return deleted.rowcount, sorted(found)
 
         return await self.database.transaction(work)
@@ -349,12 +348,12 @@ class SqlStore:
         )
         pair = sa.tuple_(entries.c.namespace, entries.c.key)
 
-        async def work(connection: AsyncConnection) -> int:
+        def work(connection: sa.Connection) -> int:
             if puts:
-                await connection.execute(put, puts)
+                connection.execute(put, puts)
             count = len(puts)
             for batch in _batches(deletes):
-                gone = await connection.execute(sa.delete(entries).where(pair.in_(batch)))
+                gone = connection.execute(sa.delete(entries).where(pair.in_(batch)))
                 count += gone.rowcount
             return count
 
@@ -373,14 +372,14 @@ class SqlStore:
     # statements --------------------------------------------------------------------------
 
     async def _rows(self, query: sa.Select[*tuple[Any, ...]]) -> list[sa.RowMapping]:
-        async def work(connection: AsyncConnection) -> list[sa.RowMapping]:
-            return list((await connection.execute(query)).mappings())
+        def work(connection: sa.Connection) -> list[sa.RowMapping]:
+            return list(connection.execute(query).mappings())
 
         return await self.database.run(work)
 
     async def _changed(self, statement: sa.Update | sa.Delete) -> int:
-        async def work(connection: AsyncConnection) -> int:
-            return (await connection.execute(statement)).rowcount
+        def work(connection: sa.Connection) -> int:
+            return connection.execute(statement).rowcount
 
         return await self.database.run(work, writes=True)
 
