@@ -17,6 +17,7 @@ from aalis_cli.chaos.fleet import Fleet
 from aalis_cli.chaos.recorder import DELIVERIES
 from aalis_cli.chaos.workshop import EFFECTS
 from aalis_cli.failure import Failed
+from aalis_cli.journals import journal_of
 from aalis_cli.stack import connected, provisioned
 from aalis_contracts import subjects
 from aalis_contracts.errors import Fault
@@ -162,6 +163,10 @@ class Arena:
         found.asked = [asked for asked in self._asked() if asked.word in words]
         found.dead = await seen.dead_letters(self.mesh)
         return found
+
+    async def owners(self, session_id: str) -> set[str]:
+        """Return who has written into the journal of a session."""
+        return {one.writer for one in await journal_of(self.mesh, session_id, "user")}
 
     async def archived(self, session_id: str, word: str) -> int:
         """Return how many rows are archived of a message that the agent does not hear."""

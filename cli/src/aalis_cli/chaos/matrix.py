@@ -167,6 +167,8 @@ FREEZES: Final = tuple(
     for trial in TRIALS
     if trial.service in {"agent", "gateway", "workshop", "recorder"} and trial.scene == "plain"
 )
+_CHANCES: Final = 40
+"""Turns of which the one that was frozen must get one, beside another agent."""
 
 
 async def matrix(arena: Arena, trials: Sequence[Trial] = TRIALS) -> AsyncGenerator[Verdict]:
@@ -180,10 +182,12 @@ async def _try(arena: Arena, trial: Trial, number: int) -> Verdict:
     armed = arena.fleet.armory(trial.service) / trial.point
     began, wall = time.monotonic(), time.time()
 
+    woken: list[str] = []
+
     def arm() -> None:
         armed.write_text(trial.orders, encoding="utf-8")
         if trial.orders == "stop":
-            arena.later(_wake(arena, armed, trial.service))
+            arena.later(_wake(arena, armed, trial.service, woken))
 
     stage = Stage(arena, f"m{number:03}", trial.kind, arm)
     await SCENES[trial.scene](stage)
@@ -193,6 +197,8 @@ async def _try(arena: Arena, trial: Trial, number: int) -> Verdict:
         armed.unlink()
         stage.found.append(Violation("not reached", stage.session_id, trial.point))
     await arena.aftermath()
+    if trial.service == "agent" and trial.orders == "stop":
+        await _see_it_serve(stage, woken)
     if not await arena.quiet():
         stage.found.append(Violation("not over", stage.session_id, "messages are left"))
     if trial.service in {"workshop", "prompt-budget"}:
@@ -203,10 +209,24 @@ async def _try(arena: Arena, trial: Trial, number: int) -> Verdict:
     return verdict
 
 
-async def _wake(arena: Arena, armed: Path, service: str) -> None:
+async def _wake(arena: Arena, armed: Path, service: str, woken: list[str]) -> None:
     """Wait until a process is frozen at its point, then until it is replaced, and wake it."""
     await arena.until(lambda: not armed.exists())
     child = arena.fleet.frozen(service)
     if child is not None:
         await asyncio.sleep(FROZEN_SECONDS)
         arena.fleet.wake(child.instance)
+        woken.append(child.instance)
+
+
+async def _see_it_serve(stage: Stage, woken: list[str]) -> None:
+    """Talk in other sessions until the agent that was frozen has answered in one."""
+    for number in range(_CHANCES):
+        aside = replace(stage, session_id=f"{stage.session_id}-{number}", errands=[])
+        errand = await aside.say("talk")
+        await aside.until(lambda word=errand.word: word in stage.arena.ended, "an aside is left")
+        owners = await stage.arena.owners(aside.session_id)
+        if any(owner.rpartition(".")[0] in woken for owner in owners):
+            return
+    why = f"{woken or 'nobody'} was woken, and answers nobody"
+    stage.found.append(Violation("does not go on", stage.session_id, why))
