@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 PATIENCE: Final = 60.0
 """Seconds after which an errand that is not done counts as lost."""
 _POLL: Final = 0.05
+_PAID_SECONDS: Final = 15.0
 _ABORT_TRIES: Final = 10
 _ABORT_SECONDS: Final = 2.0
 
@@ -149,7 +150,9 @@ class Arena:
     async def evidence(self, errands: Iterable[Errand]) -> Evidence:
         """Collect all that can be seen of these errands and their sessions."""
         found = Evidence(list(errands), overtaken=self.overtaken, hosts_hit=self.hosts_hit)
-        for session_id in dict.fromkeys(errand.session_id for errand in found.errands):
+        names = list(dict.fromkeys(errand.session_id for errand in found.errands))
+        await self._paid(names)
+        for session_id in names:
             found.sessions[session_id] = await seen.of_session(self.mesh, session_id)
         words = {errand.word for errand in found.errands}
         effects = seen.lines_of(self.place.directory / "effects.jsonl")
@@ -163,6 +166,15 @@ class Arena:
         found.asked = [asked for asked in self._asked() if asked.word in words]
         found.dead = await seen.dead_letters(self.mesh)
         return found
+
+    async def _paid(self, session_ids: list[str]) -> None:
+        """Wait a while for what these sessions owe to memory: it is paid behind their backs."""
+        deadline = time.monotonic() + _PAID_SECONDS
+        for session_id in session_ids:
+            while await seen.owes(self.mesh, session_id):
+                if time.monotonic() > deadline:
+                    return
+                await asyncio.sleep(_POLL)
 
     async def owners(self, session_id: str) -> set[str]:
         """Return who has written into the journal of a session."""

@@ -12,6 +12,7 @@ from aalis_contracts import subjects
 from aalis_contracts.contract import Contract
 from aalis_contracts.dead import REASON_HEADER
 from aalis_contracts.events import TurnAfter
+from aalis_contracts.journal import JournalEntry
 from aalis_contracts.messages import IncomingMessage, Message, OutgoingMessage, StreamFrame
 from aalis_contracts.rpc import HistoryFull, Rows
 
@@ -103,6 +104,14 @@ async def of_session(mesh: Mesh, session_id: str) -> Session:
     rows = await mesh.request(subjects.request(subjects.HISTORY_FULL), asking, Rows)
     found.rows = rows.messages
     return found
+
+
+async def owes(mesh: Mesh, session_id: str) -> bool:
+    """Say whether the journal of a session says that rows are owed."""
+    from aalis_sdk import topology
+
+    newest = await mesh.last(topology.AGENT_JOURNAL, subjects.journal(session_id, "user").name)
+    return newest is not None and JournalEntry.from_json(newest.data).owed_from is not None
 
 
 async def dead_letters(mesh: Mesh) -> list[str]:
