@@ -264,6 +264,22 @@ async def test_a_dead_letter_is_listed_shown_and_sent_again(stack: Machine) -> N
     assert stack.run("dead", "show", number).process.returncode == 1
 
 
+def test_a_turn_is_shown_with_what_happened_in_it_and_whose_it_was(stack: Machine) -> None:
+    said = "!call prompt_budget_info {}"
+    asked = json.loads(stack.run("ask", said, "--session", "a.b", "--json").printed)
+
+    shown = stack.run("turn", "show", asked["turnId"]).printed
+    objects = stack.run("turn", "show", asked["turnId"], "--json").printed.splitlines()
+
+    assert shown.startswith(f"turn {asked['turnId']}\n  session a.b, lane user, began ")
+    assert "  -- owned by agent-1." in shown
+    assert "tool.started  prompt_budget_info {}" in shown
+    assert shown.splitlines()[-1].endswith("turn.ended  replied")
+    assert [json.loads(line)["turnId"] for line in objects] == [asked["turnId"]] * len(objects)
+    assert "no journal holds" in stack.run("turn", "show", "nobody.user:1").said
+    assert stack.run("turn", "show", "7").process.returncode == 2
+
+
 async def publish(url: str, subject: str, body: bytes) -> None:
     mesh = Mesh(load(MeshSettings, nats_url=url, instance="test"), "test")
     await mesh.connect()

@@ -79,6 +79,24 @@ async def test_frames_are_numbered_and_done_comes_last(world: World) -> None:
     assert world.outbound.done[world.turn_id(1)].seq > numbers[-1]
 
 
+@pytest.mark.parametrize(("limit", "words"), [(2, []), (50, ["incomplete tool groups left out"])])
+async def test_a_group_that_the_window_cuts_is_nothing_to_warn_of(
+    world: World, caplog: pytest.LogCaptureFixture, limit: int, words: list[str]
+) -> None:
+    world.options = Options(history_limit=limit)
+    world.tools.add("echo", echo)
+    await world.open(calls("echo", text="go"), {**after_results("done"), "repeat": True})
+    await world.ask("go")
+    if limit > 2:
+        stored = world.memory.of("s")
+        await world.memory.save("s", [stored[2].model_copy(update={"index": 9})])
+
+    with caplog.at_level("WARNING"):
+        await world.ask("again")
+
+    assert [record.getMessage() for record in caplog.records] == words
+
+
 async def test_the_reply_says_what_it_took(world: World) -> None:
     usage = {"promptTokens": 20, "completionTokens": 5}
     world.tools.add("echo", echo)

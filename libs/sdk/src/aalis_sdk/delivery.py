@@ -29,6 +29,7 @@ from aalis_contracts.errors import Fault
 from aalis_contracts.subjects import Subject, dead
 from aalis_contracts.text import one_line
 from aalis_sdk import tracing
+from aalis_sdk.failpoints import failpoint
 from aalis_sdk.failures import UNREACHABLE, TooLarge
 from aalis_sdk.logs import Log
 from aalis_sdk.serving import end, finish, hush
@@ -315,6 +316,7 @@ class Puller:
             time_ms=int(metadata.timestamp.timestamp() * 1000),
             number=metadata.sequence.consumer,
         )
+        failpoint("delivery.arrived")
         try:
             await self._judge(message, delivery)
         except UNREACHABLE as error:
@@ -349,7 +351,9 @@ class Puller:
             await message.nak(delay=self.policy.delay(failures))
         else:
             self._failures.pop(delivery.seq, None)
+            failpoint("delivery.handled")
             await message.ack()
+            failpoint("delivery.acknowledged")
 
     def _count_failure(self, seq: int) -> int:
         """Count failures, not deliveries: one that was put off for good reasons has not failed."""
@@ -375,12 +379,14 @@ class Puller:
 
     async def _bury(self, message: Msg, delivery: Delivery, why: str, turn_id: str | None) -> None:
         """Keep the message in DEAD with the reason, then let it go; try again if that fails."""
+        failpoint("delivery.burying")
         try:
             await bury(self.mesh, delivery, self.stream, self.consumer, why, turn_id)
         except Fault as error:
             log.warning("dead letter not stored; will retry", reason=error.message)
             await message.nak(delay=2.0)
             return
+        failpoint("delivery.buried")
         self._failures.pop(delivery.seq, None)
         await message.ack()
 

@@ -21,7 +21,7 @@ import nats.js.errors
 from aalis_contracts.errors import Fault
 from aalis_contracts.registry import ServiceEntry
 from aalis_contracts.subjects import service_key
-from aalis_sdk import logs, topology, tracing
+from aalis_sdk import failpoints, logs, topology, tracing
 from aalis_sdk.buckets import Bucket
 from aalis_sdk.logs import Log
 from aalis_sdk.mesh import Absent, Mesh
@@ -74,6 +74,7 @@ def run(
     try:
         settings = load(settings_type)
         logs.configure(name, settings.instance, settings.log_level)
+        failpoints.enable(settings.failpoints)
         tracing.configure(f"aalis-{name}", settings.instance, settings.otlp_endpoint)
         asyncio.run(_Process(name, settings, build).live())
     except (SettingsError, StartFailed) as error:

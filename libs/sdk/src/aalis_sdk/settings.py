@@ -44,6 +44,8 @@ class MeshSettings(BaseSettings):
     """Their port; 0 = a free one, -1 = not served."""
     grace_seconds: Annotated[float, Field(gt=0)] = 20.0
     """How long running work may go on after SIGTERM, in seconds."""
+    failpoints: Path | None = None
+    """Directory in which points of failure are armed, for chaos runs; none = there are none."""
     log_level: str = "INFO"
     """DEBUG, INFO, WARNING or ERROR."""
     otlp_endpoint: str | None = Field(default=None, validation_alias="OTEL_EXPORTER_OTLP_ENDPOINT")

@@ -22,6 +22,7 @@ from aalis_contracts.tools import ToolCallContext, ToolResult, error_result
 from aalis_sdk import tracing
 from aalis_sdk.arguments import schema_problems
 from aalis_sdk.buckets import Bucket, Record
+from aalis_sdk.failpoints import failpoint
 from aalis_sdk.logs import Log
 from aalis_sdk.results import as_result, failure_text, fit
 from aalis_sdk.topology import TOOL_RESULTS
@@ -84,6 +85,7 @@ class ToolHost:
         if not key:
             message = "context.key is empty; every call needs its own key"
             raise InvalidRequest(message)
+        failpoint("tool.asked")
         task = self._running.get(key)
         if task is None:
             task = asyncio.create_task(self._once(tool, request))
@@ -173,6 +175,7 @@ class ToolHost:
     async def _run(
         self, tool: Tool, request: ToolCallRequest, key: str, revision: int
     ) -> ToolResult:
+        failpoint("tool.recorded")
         beat = _Beat(self._records, key, self._host, revision)
         beating = asyncio.create_task(beat.keep())
         try:
@@ -182,6 +185,7 @@ class ToolHost:
         finally:
             beating.cancel()
             await asyncio.gather(beating, return_exceptions=True)
+        failpoint("tool.ran")
         limit = self._mesh.client.max_payload // 2
         return await self._finish(key, beat.revision, fit(result, limit, self._catalogue))
 
@@ -211,6 +215,7 @@ class ToolHost:
         kept = await self._records.update(
             key, finished, revision, f"{self._host}.{key}.{revision}.end"
         )
+        failpoint("tool.finished")
         if kept is not None:
             return result
         record: Record | None = await self._records.get(key)

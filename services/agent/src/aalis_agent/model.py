@@ -26,6 +26,7 @@ from aalis_llm.response import Collected
 from aalis_llm.retry import Attempt
 from aalis_sdk import tracing
 from aalis_sdk.arguments import schema_fault
+from aalis_sdk.failpoints import failpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -152,10 +153,12 @@ async def _read(question: _Question, request: ChatRequest, span: Span) -> ChatRe
             first = not collected.begun
             collected.add(event)
             if first and collected.begun:
+                failpoint("agent.model.streaming")
                 waited = asyncio.get_running_loop().time() - began
                 span.set_attribute(tracing.TIME_TO_FIRST_CHUNK, waited)
             await frames.write(event)
     await frames.close()
+    failpoint("agent.model.answered")
     return collected.response()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from aalis_agent.budgets import Budgets, plan_budgets
@@ -218,8 +219,10 @@ async def _history(parts: Parts, turn: Turn) -> list[Message]:
     before = turn.answered.input_seq
     rows = await read_history(parts, turn.session_id, limit, before)
     shown = shown_history(rows, now=parts.now(), zone=parts.zone, before=before)
-    if shown.dropped:
-        parts.log.warning("incomplete tool groups left out", count=shown.dropped)
+    # The window's edge may cut a group in two; what else lacks its other half is worth a word.
+    cut = sum(1 for _ in takewhile(lambda row: row.role == "tool", rows))
+    if shown.dropped > cut:
+        parts.log.warning("incomplete tool groups left out", count=shown.dropped - cut)
     return shown.messages
 
 

@@ -27,6 +27,7 @@ from aalis_contracts.tools import (
     error_result,
 )
 from aalis_sdk.arguments import schema_problems
+from aalis_sdk.failpoints import failpoint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -181,6 +182,7 @@ async def _execute(parts: Parts, lane: Lane, bench: Bench, one: Round, ready: Re
     key = ready.context.key
     await parts.outbound.tool_event(_event(lane, ready, None), key)
     result = await _call(parts, ready)
+    failpoint("agent.tool.answered")
     result = await _reworked(parts, ready, result)
     limit = result_limit(bench.entry.context_length, parts.options.tool_result_max_ratio)
     text = well_formed(result.content)
