@@ -7,6 +7,7 @@ again and merged. Whoever writes one tells of it (EVT-10). Settings come from fo
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
 from dataclasses import dataclass
@@ -122,8 +123,11 @@ class Sessions:
 
     async def effective(self, session_id: str, platform: str | None) -> Effective:
         """Resolve the settings field by field (SES-4, SES-5); an unknown id is no error."""
-        record = await self.get(session_id)
-        profile_name = (record.platform if record else None) or platform
+        # Side by side: each is a round trip, and a turn waits for them all. What still runs when
+        # one has failed only reads, and ends by itself.
+        record, profile, defaults = await asyncio.gather(
+            self.get(session_id), self._profile(platform), self._defaults()
+        )
         layers: list[tuple[str, SessionDefaults]] = []
         if record is not None:
             layers.append(("session", record.config))
@@ -131,12 +135,18 @@ class Sessions:
                 parent = await self.get(record.parent_id)
                 if parent is not None and parent.config.session_defaults is not None:
                     layers.append(("parent", parent.config.session_defaults))
-        if profile_name:
-            layers.append(("profile", await self._profile(subjects.kv_key(profile_name))))
-        layers.append(("default", await self._profile(DEFAULTS_KEY)))
+        if record is not None and record.platform and record.platform != platform:
+            profile = await self._profile(record.platform)
+        layers += [("profile", profile), ("default", defaults)]
         return resolve(layers)
 
-    async def _profile(self, key: str) -> SessionConfig:
+    async def _profile(self, platform: str | None) -> SessionConfig:
+        return await self._config(subjects.kv_key(platform)) if platform else SessionConfig()
+
+    async def _defaults(self) -> SessionConfig:
+        return await self._config(DEFAULTS_KEY)
+
+    async def _config(self, key: str) -> SessionConfig:
         found = await self._profiles.get(key)
         if found is None:
             return SessionConfig()
