@@ -111,6 +111,21 @@ async def test_nobody_there_is_absent_at_once_and_has_begun_nothing(
     assert not absent.value.begun
 
 
+async def test_a_call_that_was_sent_before_waits_for_a_host_that_restarts(
+    mesh: Meshes, attach: Attach, registry: Start, tool: str
+) -> None:
+    connected = await mesh()
+    await Bucket(connected, REGISTRY).put(tool_key(tool), entry(tool), 30)
+    tools = await tools_of(mesh, registry, tool)
+    calling = asyncio.create_task(tools.call(entry(tool), request(tool), begun=True))
+    await asyncio.wait({calling}, timeout=0.3)
+    assert not calling.done()
+    host = Waiting(tool)
+    host.may_end.set()
+    await attach(host.plugin)
+    assert (await calling).content == "done"
+
+
 async def test_a_host_that_leaves_in_the_middle_for_good_may_have_done_it(
     mesh: Meshes, attach: Attach, registry: Start, tool: str
 ) -> None:

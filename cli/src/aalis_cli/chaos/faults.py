@@ -10,6 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING, Final, Literal
 
 from aalis_cli.chaos.evidence import Span
+from aalis_cli.chaos.fleet import REPLICAS
 from aalis_sdk.topology import ACK_WAIT
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ _WEIGHTS: Final[dict[tuple[Deed, str], int]] = {
     ("more", "gateway"): 2,
     ("less", "gateway"): 2,
 }
-_FEWEST, _MOST = 1, 4
+_FEWEST, _MOST = 2, 4
+"""Replicas: with a single one, nobody could take over what it leaves."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,8 @@ async def _to_replica(arena: Arena, fault: Fault) -> str:
         if len(replicas) >= _MOST:
             return f"{fault}: there are {len(replicas)}"
         return f"more {fleet.add(fault.target).instance}"
-    if not replicas or (fault.deed == "less" and len(replicas) <= _FEWEST):
+    needs = {"less": _FEWEST + 1, "freeze": 2 if fault.target in REPLICAS else 1}
+    if len(replicas) < needs.get(fault.deed, 1):
         return f"{fault}: there are {len(replicas)}"
     chosen = replicas[int(fault.which * len(replicas))].instance
     if fault.deed == "less":

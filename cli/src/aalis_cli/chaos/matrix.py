@@ -211,7 +211,7 @@ async def _try(arena: Arena, trial: Trial, number: int) -> Verdict:
 
 async def _wake(arena: Arena, armed: Path, service: str, woken: list[str]) -> None:
     """Wait until a process is frozen at its point, then until it is replaced, and wake it."""
-    await arena.until(lambda: not armed.exists())
+    await arena.until(lambda: not armed.exists() and arena.fleet.frozen(service) is not None)
     child = arena.fleet.frozen(service)
     if child is not None:
         await asyncio.sleep(FROZEN_SECONDS)

@@ -192,8 +192,13 @@ class Tools(Protocol):
         """Return what is offered now, sorted by name."""
         ...
 
-    async def call(self, entry: ToolEntry, request: ToolCallRequest) -> ToolResult:
-        """Have a call executed once under its key; raise `Unavailable` or TimeoutError."""
+    async def call(
+        self, entry: ToolEntry, request: ToolCallRequest, *, begun: bool = False
+    ) -> ToolResult:
+        """Have a call executed once under its key; raise `Unavailable` or TimeoutError.
+
+        `begun`: it may have been sent before, so that its host may know more than we do.
+        """
         ...
 
     async def cancel(self, name: str, key: str, reason: str) -> None:

@@ -195,7 +195,7 @@ async def _execute(parts: Parts, lane: Lane, bench: Bench, one: Round, ready: Re
 async def _call(parts: Parts, ready: Ready) -> ToolResult:
     request = ToolCallRequest(name=ready.entry.name, args=ready.args, context=ready.context)
     try:
-        return await parts.tools.call(ready.entry, request)
+        return await parts.tools.call(ready.entry, request, begun=ready.sent_before)
     except TimeoutError:
         await parts.tools.cancel(ready.entry.name, ready.context.key, "timeout")
         seconds = f"{ready.entry.timeout_ms / 1000:g}"
@@ -206,7 +206,7 @@ async def _call(parts: Parts, ready: Ready) -> ToolResult:
     except Unavailable as error:
         parts.log.warning("tool is absent", tool=ready.entry.name, why=str(error))
         text = parts.texts.text("toolServiceAbsent", name=ready.entry.name)
-        if ready.entry.retry == "never" and (error.begun or ready.sent_before):
+        if ready.entry.retry == "never" and error.begun:
             text += " " + parts.texts.text("outcomeUnknown")
         return error_result(text)
 

@@ -331,10 +331,12 @@ class FakeTools:
         """Return what is offered, sorted by name."""
         return [entry for _, (entry, _) in sorted(self.offers.items())]
 
-    async def call(self, entry: ToolEntry, request: ToolCallRequest) -> ToolResult:
+    async def call(
+        self, entry: ToolEntry, request: ToolCallRequest, *, begun: bool = False
+    ) -> ToolResult:
         """Run the call, or join the one that has this key."""
         if entry.name in self.away | self.lost:
-            begun = entry.name in self.lost
+            begun = begun or entry.name in self.lost
             raise Unavailable(f"tool {entry.name}", "no responder", begun=begun)
         key = request.context.key
         if key not in self._calls:

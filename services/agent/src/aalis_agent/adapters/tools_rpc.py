@@ -38,19 +38,20 @@ class MeshTools:
         """Return what is offered now."""
         return self._registry.tools()
 
-    async def call(self, entry: ToolEntry, request: ToolCallRequest) -> ToolResult:
+    async def call(
+        self, entry: ToolEntry, request: ToolCallRequest, *, begun: bool = False
+    ) -> ToolResult:
         """Have a call executed once; TimeoutError after the tool's own time."""
         async with asyncio.timeout(entry.timeout_ms / 1000):
-            return await self._call(entry, request)
+            return await self._call(entry, request, asked=begun)
 
-    async def _call(self, entry: ToolEntry, request: ToolCallRequest) -> ToolResult:
+    async def _call(self, entry: ToolEntry, request: ToolCallRequest, *, asked: bool) -> ToolResult:
         """Ask until there is a result; a host that was asked may have begun before it was lost.
 
         It, or a replica, may be back in a moment and know what became of the call; until its entry
         has expired that is waited for.
         """
         subject = subjects.tool_call(entry.name)
-        asked = False
         while True:
             try:
                 return await self._mesh.request(subject, request, ToolResult, SLICE_SECONDS)
