@@ -229,7 +229,7 @@ def test_a_call_is_made_within_the_limit_or_not_at_all(
     limit = data.draw(st.integers(0, total(listed) + tools + 1))
     result = to_limit(listed, limit, 4096, tools)
     if result.overflow is None:
-        assert result.used <= max(limit, tools + 1)
+        assert result.used <= limit
     else:
         assert result.overflow.used > result.overflow.limit == limit
     for message in result.messages:

@@ -78,8 +78,13 @@ class _Assembly(Contract):
 
 
 class _Provider(Contract):
+    """A list and how it goes out; `vision`, `provider` and `model` are those of the entry asked."""
+
     messages: list[Message]
     profile: ProfileName
+    vision: bool = False
+    provider: str = ""
+    model: str = ""
     expected: list[Message]
 
 
@@ -173,7 +178,15 @@ def _assembly(line: str | bytes) -> bool:
 
 def _provider(line: str | bytes) -> bool:
     case = _Provider.from_json(line)
-    return _same(to_provider_messages(case.messages, case.profile), case.expected)
+    sent = to_provider_messages(
+        case.messages,
+        case.profile,
+        vision=case.vision,
+        provider_id=case.provider,
+        model=case.model,
+        catalogue=_TEXTS,
+    )
+    return _same(sent, case.expected)
 
 
 def _same(ours: Iterable[Message], theirs: Iterable[Message]) -> bool:
