@@ -1,17 +1,16 @@
-"""Inputs that broke other agents (data/context_cases.jsonl); each must end well here.
+"""Inputs that broke other agents (tests/data/context_cases.jsonl); each must end well here.
 
 What a case calls the limit is the budget and the hard limit at once. Cases about the wire are
-trimmed and then shaped, as before every model call. Cases of this file's targets that other parts
-meet are not here: ctx-075 (cached tokens: providers), ctx-082 (negative SQL limit: the store).
+trimmed and then shaped, as before every model call. Cases of whole turns stand in
+`test_cases_of_turns`, those of providers and of the store with them.
 """
 
 import copy
 import json
 from collections import Counter as Tally
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC
-from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final
 
 from aalis_agent.budgets import Budgets, plan_budgets
 from aalis_agent.history import shown_history
@@ -24,6 +23,7 @@ from aalis_contracts.messages import IncomingMessage, Message
 from aalis_contracts.text import JsonObject
 from aalis_contracts.tools import ToolDefinition
 from aalis_llm.shape import to_provider_messages
+from aalis_sdk.testing.cases import Case, case
 
 TEXTS: Final = Catalogue("zh")
 RENAMED: Final = {
@@ -31,37 +31,6 @@ RENAMED: Final = {
     "tool_call_id": "toolCallId",
     "reasoning_content": "reasoningContent",
 }
-Case = Mapping[str, Any]
-
-
-def expanded(value: Any) -> Any:
-    """Write out the shorthand of the cases file: $repeat, $concat and replace."""
-    if isinstance(value, list):
-        return [expanded(item) for item in cast("list[Any]", value)]
-    if not isinstance(value, dict):
-        return value
-    value = cast("dict[str, Any]", value)
-    if set(value) == {"$repeat"}:
-        return value["$repeat"][0] * value["$repeat"][1]
-    if set(value) == {"$concat"}:
-        return "".join(expanded(part) for part in value["$concat"])
-    fields = {key: expanded(item) for key, item in value.items()}
-    for word, text in fields.pop("replace", {}).items():
-        fields = json.loads(json.dumps(fields).replace(word, text))
-    return fields
-
-
-def cases() -> dict[str, Case]:
-    path = Path(__file__).parent / "data" / "context_cases.jsonl"
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return {row["id"]: row["input"] for row in rows}
-
-
-RAW: Final = cases()
-
-
-def case(name: str) -> Case:
-    return expanded(RAW[name])
 
 
 def message(row: Case) -> Message:
@@ -455,13 +424,12 @@ def test_ctx_139_an_input_taken_up_again_is_not_also_history() -> None:
 
 
 def test_ctx_146_unsigned_thoughts_do_not_reach_a_signing_provider() -> None:
-    listed = [
-        Message(role="user", content="a"),
-        Message(role="assistant", content="b", reasoning_content="t"),
-        Message(role="user", content="c"),
-    ]
-    for profile in ("anthropic", "openai"):
+    listed = shown("ctx-146")
+    assert [one.content for one in listed] == ["a", "b", "c"]
+    assert listed[1].reasoning_content == "t"
+    for profile in ("anthropic", "openai", "strict"):
         sent = to_provider_messages(listed, profile)
+        assert [one.content for one in sent] == ["a", "b", "c"]
         assert sent[1].reasoning_content is None
 
 

@@ -65,6 +65,6 @@ async def test_whoever_adds_to_a_call_is_asked_on_trial(world: World) -> None:
 
 async def test_without_a_model_there_is_silence(world: World) -> None:
     await world.open({"reply": "an answer"}, models=[])
-    world.models._entries.clear()
+    world.models._entries.clear()  # pyright: ignore[reportPrivateUsage]
 
     assert await snapshot(world.replica.parts, TokenRequest(session_id="s")) is None

@@ -40,8 +40,8 @@ def test_only_history_is_kept(fields: dict[str, Any], is_kept: bool) -> None:
     assert bool(drafts_of([message(**fields)], None)) is is_kept
 
 
-def test_what_was_injected_in_between_leaves_no_trace() -> None:
-    # ctx-033: an injector's text was stored every turn, and doubled with each.
+def test_ctx_033_what_was_injected_in_between_leaves_no_trace() -> None:
+    # An injector's text was stored every turn, and doubled with each.
     rows: list[dict[str, Any]] = [
         {"role": "system", "content": "ctx: cluster A", "metadata": {"injector": "k8s"}},
         {"role": "user", "content": "pods?"},
@@ -53,8 +53,8 @@ def test_what_was_injected_in_between_leaves_no_trace() -> None:
     assert [draft.message.content for draft in drafts] == ["pods?", "3", "nodes?"]
 
 
-def test_an_answer_without_text_and_calls_is_not_kept() -> None:
-    # ctx-036, ctx-039: such a row made every later request invalid.
+def test_ctx_036_and_039_an_answer_without_text_and_calls_is_not_kept() -> None:
+    # Such a row made every later request invalid.
     rows: list[dict[str, Any]] = [
         {"role": "user", "content": "write big file"},
         {"role": "assistant", "content": [], "finishReason": "length"},

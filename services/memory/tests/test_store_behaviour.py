@@ -21,6 +21,7 @@ from aalis_memory.adapters.store_sql import SqlStore
 from aalis_memory.adapters.tables import entries, messages
 from aalis_memory.ports import Draft, Saved, Store
 from aalis_memory.rows import AFTER_TURN
+from aalis_sdk.testing.cases import case
 
 Open = Callable[[], Awaitable[SqlStore]]
 
@@ -122,10 +123,10 @@ async def test_more_rows_than_one_statement_takes_are_saved_whole(store: SqlStor
     assert not any(each.created for each in again)
 
 
-async def test_rows_are_ordered_by_key_whatever_their_time_and_insertion_say(
+async def test_ctx_025_rows_are_ordered_by_key_whatever_their_time_and_insertion_say(
     store: SqlStore,
 ) -> None:
-    # ctx-025: assistant and result share a millisecond; a clock that steps back is worse still.
+    # Assistant and result share a millisecond; a clock that steps back is worse still.
     for seq, index, timestamp in [(2, 0, 999), (1, 2, 1000), (1, 1, 1000), (1, 0, 2000)]:
         await store.save("s", [row(seq, index, timestamp=timestamp)])
     assert places(await store.history("s", 10)) == [(1, 0), (1, 1), (1, 2), (2, 0)]
@@ -137,11 +138,23 @@ async def test_a_turns_rows_stay_together_when_lanes_save_in_turns(store: SqlSto
     assert places(await store.history("s", 10)) == [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1)]
 
 
-async def test_a_retried_input_leaves_one_user_row(store: SqlStore) -> None:
-    # ctx-139: the failed turn's row stays, and the retry must not add a second one.
+async def test_ctx_139_a_retried_input_leaves_one_user_row(store: SqlStore) -> None:
+    # The failed turn's row stays, and the retry must not add a second one.
     await store.save("s", [row(1, 0, "plan trip", name="u1")])
     await store.save("s", [row(1, 0, "plan trip", name="u1")])
     assert texts(await store.history("s", 10)) == ["plan trip"]
+
+
+async def test_ctx_113_a_row_saved_again_after_a_trim_is_still_one_row(store: SqlStore) -> None:
+    # The tail was copied at each compaction, and recall then showed it several times.
+    rows = [row(seq, 0, text) for seq, text in enumerate(case("ctx-113")["rows"])]
+    await store.save("s", rows)
+    for _ in range(case("ctx-113")["compactions"]):
+        await store.trim("s", 1)
+        await store.save("s", rows)
+    whole = await store.history("s", 10, archived=True)
+    assert texts(whole) == ["a", "b", "tail"]
+    assert texts(await store.history("s", 10)) == ["tail"]
 
 
 async def test_sessions_are_compared_whole(store: SqlStore) -> None:
@@ -223,8 +236,8 @@ async def test_escaped_text_reads_back_as_it_was(store: SqlStore, text: str) -> 
     assert found.content == text.replace("\ud800", "\ufffd")
 
 
-async def test_a_lone_surrogate_becomes_the_replacement_character(store: SqlStore) -> None:
-    # ctx-115: an error text was cut inside a pair.
+async def test_ctx_115_a_lone_surrogate_becomes_the_replacement_character(store: SqlStore) -> None:
+    # An error text was cut inside a pair.
     bad = "<error>chart \ud83d… failed</error>"
     draft = row(1, 0, bad, role="tool", tool_call_id="sg\ud800", metadata={bad: [bad]})
     await store.save("s\udc00", [draft])
@@ -299,8 +312,8 @@ async def test_archived_rows_count_for_the_place_of_a_notice(store: SqlStore) ->
 
 
 @pytest.mark.parametrize("limit", [0, -1, -100])
-async def test_a_limit_of_zero_or_less_reads_nothing(store: SqlStore, limit: int) -> None:
-    # ctx-082: a negative number passed on as SQL LIMIT means "everything".
+async def test_ctx_082_a_limit_of_zero_or_less_reads_nothing(store: SqlStore, limit: int) -> None:
+    # A negative number passed on as SQL LIMIT means "everything".
     await store.save("s", [row(seq) for seq in range(5)])
     assert await store.history("s", limit) == []
     assert await store.history("s", limit, archived=True) == []

@@ -82,7 +82,7 @@ class Message(Contract):
     @model_validator(mode="before")
     @classmethod
     def _flatten(cls, data: object) -> object:
-        return _with_flat_content(data)
+        return _with_flat_content(_with_own_reasoning(data))
 
     @property
     def injector(self) -> str | None:
@@ -265,6 +265,39 @@ def _flatten_part(part: object) -> tuple[str | None, str | None]:
     return any_json(_without_binary(fields)), None
 
 
+def _with_own_reasoning(data: object) -> object:
+    """Move thoughts that stand among the parts of an answer to where thoughts belong.
+
+    Otherwise they would be taken for words that were said. Their signatures do not outlive that.
+    """
+    if not isinstance(data, dict):
+        return data
+    fields = cast("dict[str, object]", data)
+    content = fields.get("content")
+    if fields.get("role") != "assistant" or not isinstance(content, list):
+        return fields
+    parts = cast("list[object]", content)
+    thoughts = [thought for part in parts if (thought := _thought(part)) is not None]
+    if not thoughts:
+        return fields
+    said = [part for part in parts if _thought(part) is None]
+    has_own = bool(fields.keys() & {"reasoningContent", "reasoning_content"})
+    kept = {} if has_own else {"reasoning_content": "".join(thoughts) or None}
+    return {**fields, "content": said, **kept}
+
+
+def _thought(part: object) -> str | None:
+    """Return what a part of an answer thinks, empty when that is hidden; None if it is none."""
+    if not isinstance(part, dict):
+        return None
+    fields = cast("dict[str, object]", part)
+    if not _is_one_of(fields.get("type"), _THOUGHT_PARTS):
+        return None
+    text = fields.get("thinking", fields.get("text"))
+    return well_formed(text) if isinstance(text, str) else ""
+
+
+_THOUGHT_PARTS = frozenset({"thinking", "redacted_thinking", "reasoning"})
 _TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
 _IMAGE_PARTS = frozenset({"image", "image_url", "input_image"})
 _BINARY_FIELDS = frozenset({"data", "bytes", "blob", "source", "image_url", "input_audio", "file"})

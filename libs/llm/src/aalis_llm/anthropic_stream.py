@@ -24,7 +24,6 @@ _FINISH: Final[dict[str, FinishReason]] = {
     "model_context_window_exceeded": "length",
     "refusal": "content_filter",
 }
-_THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 
 
 class AnthropicStream:
@@ -87,23 +86,25 @@ class AnthropicStream:
         self.done = True
 
     def _start(self, index: int, block: JsonObject) -> Iterator[ChatChunk]:
-        kind = block.get("type")
-        if kind in _THINKING:
-            self._blocks[index] = dict(block)
-            yield from _reasoning(block.get("thinking"))
-        elif kind == "text":
-            yield from _text(block.get("text"))
-        elif kind == "tool_use":
-            given = block.get("input")
-            fragment: JsonObject = {
-                "index": index,
-                "id": block.get("id"),
-                "function": {
-                    "name": block.get("name"),
-                    "arguments": compact_json(given) if given else "",
-                },
-            }
-            yield ChatChunk(tool_call_progress=self._calls.add(fragment))
+        match block.get("type"):
+            case "thinking" | "redacted_thinking":
+                self._blocks[index] = dict(block)
+                yield from _reasoning(block.get("thinking"))
+            case "text":
+                yield from _text(block.get("text"))
+            case "tool_use":
+                given = block.get("input")
+                fragment: JsonObject = {
+                    "index": index,
+                    "id": block.get("id"),
+                    "function": {
+                        "name": block.get("name"),
+                        "arguments": compact_json(given) if given else "",
+                    },
+                }
+                yield ChatChunk(tool_call_progress=self._calls.add(fragment))
+            case _:
+                pass
 
     def _delta(self, index: int, delta: JsonObject) -> Iterator[ChatChunk]:
         match delta.get("type"):

@@ -6,6 +6,7 @@ Pure. A whole, unstreamed answer is one frame with a `message`, and is read by t
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from typing import Final, cast
 
@@ -171,6 +172,6 @@ def _finish_reason(reason: str | None, *, calls: bool) -> FinishReason:
 
 
 def _count(value: object) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return int(value)
+    return int(value) if math.isfinite(value) and value >= 0 else None

@@ -35,8 +35,8 @@ def as_result(value: object, catalogue: Catalogue) -> ToolResult:
 
 
 def failure_text(error: BaseException) -> str:
-    """Return an exception's message, or its class name when that is empty."""
-    return str(error) or type(error).__name__
+    """Return an exception's message, or its class name when that is blank."""
+    return str(error).strip() or type(error).__name__
 
 
 def fit(result: ToolResult, limit: int, catalogue: Catalogue) -> ToolResult:
