@@ -22,8 +22,11 @@ imports: ## who may import whom
 fmt: ## rewrite files as the formatter and the safe fixes of the linter want them
 	./aalis test --only fix
 
-chaos: ## kill processes while the platform works, and see that nothing is lost
-	./aalis chaos $(ARGS)
+chaos: ## kill processes while the platform works, and see that nothing is lost; takes an hour
+	./aalis chaos --matrix
+	./aalis chaos --matrix --freeze
+	for seed in 1 2 3 4 5; do ./aalis chaos --turns 1000 --faults 100 --seed $$seed || exit 1; done
+	./aalis chaos --rolling
 
 coverage: ## the tests again, with the branches they took
 	./aalis test --only tests --coverage $(ARGS)

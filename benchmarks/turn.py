@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from aalis_sdk.embedded import Server
 
 PLATFORM: Final = "bench"
-SERVICES: Final = ("memory", "prompt_budget", "agent", "gateway")
+SERVICES: Final = ("memory", "prompt_budget", "persona", "agent", "gateway")
 SCRIPT: Final = """\
 rules:
   - {when: {iteration: 0}, call: [{tool: bench_tool, args: {}}], repeat: true}

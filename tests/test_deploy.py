@@ -14,12 +14,13 @@ import yaml
 from aalis_agent.settings import AgentSettings
 from aalis_gateway.settings import GatewaySettings
 from aalis_memory.settings import MemorySettings
-from aalis_sdk.settings import PREFIX, MeshSettings
+from aalis_persona.settings import SAMPLES, PersonaSettings
+from aalis_sdk.settings import PREFIX
 
 ROOT = Path(__file__).parents[1]
 BASE = ROOT / "deploy" / "k8s" / "base"
 SCRIPTS = Path(sysconfig.get_path("scripts"))
-SERVICES = ("agent", "gateway", "memory", "prompt-budget")
+SERVICES = ("agent", "gateway", "memory", "persona", "prompt-budget")
 KUBERNETES = ("1.32", "1.37")
 
 Object = dict[str, Any]
@@ -113,7 +114,7 @@ def test_the_grace_period_leaves_time_to_hand_over() -> None:
 def test_every_setting_in_the_base_exists() -> None:
     known = {
         f"{PREFIX}{field.upper()}"
-        for settings in (MeshSettings, AgentSettings, GatewaySettings, MemorySettings)
+        for settings in (AgentSettings, GatewaySettings, MemorySettings, PersonaSettings)
         for field in settings.model_fields
     }
     used = {name for one in of_kind("ConfigMap") for name in one["data"] if name.startswith(PREFIX)}
@@ -122,6 +123,17 @@ def test_every_setting_in_the_base_exists() -> None:
             used |= {variable["name"] for variable in container.get("env", ())}
     assert used
     assert used <= known
+
+
+def test_the_cards_of_the_base_are_the_samples_of_the_service_and_are_what_it_reads() -> None:
+    cards = next(one for one in of_kind("ConfigMap") if one["metadata"]["name"] == "personas")
+    samples = {file.name: file.read_text(encoding="utf-8") for file in SAMPLES.glob("*.yaml")}
+    assert cards["data"] == samples
+    pod = dict(pods())["persona"]
+    told = {one["name"]: one.get("value") for one in pod["containers"][0]["env"]}
+    mounted = {one["name"]: one["mountPath"] for one in pod["containers"][0]["volumeMounts"]}
+    assert {"name": "personas", "configMap": {"name": "personas"}} in pod["volumes"]
+    assert told["AALIS_PERSONA_CARDS"] == mounted["personas"]
 
 
 def test_the_image_has_what_the_launcher_puts_on_the_path() -> None:

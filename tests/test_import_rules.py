@@ -27,6 +27,11 @@ BREACHES = [
         "services/prompt-budget/src/aalis_prompt_budget/app.py",
         "import aalis_llm",
     ),
+    (
+        "persona-is-a-plugin",
+        "services/persona/src/aalis_persona/replies.py",
+        "import aalis_llm.port",
+    ),
     ("llm-pure-modules", "libs/llm/src/aalis_llm/shape.py", "import asyncio"),
     ("llm-pure-modules", "libs/llm/src/aalis_llm/script_rules.py", "import random"),
     ("one-importer-anthropic", "services/agent/src/aalis_agent/lane.py", "import anthropic"),
@@ -53,6 +58,16 @@ BREACHES = [
     (
         "prompt-budget-pure-modules",
         "services/prompt-budget/src/aalis_prompt_budget/budget.py",
+        "import time",
+    ),
+    (
+        "persona-reads-top-to-bottom",
+        "services/persona/src/aalis_persona/formats.py",
+        "import aalis_persona.answers",
+    ),
+    (
+        "persona-pure-modules",
+        "services/persona/src/aalis_persona/surroundings.py",
         "import time",
     ),
     (

@@ -157,7 +157,9 @@ def tests(options: argparse.Namespace, pytest_arguments: Sequence[str]) -> bool:
     runner = [sys.executable, "-m"]
     if options.coverage:
         runner += ["coverage", "run", "-m"]
-    command = [*runner, "pytest", "-n", options.workers, "--dist", "loadfile", *pytest_arguments]
+    # In the order of `testpaths`, the long ones first: whoever is last should be short.
+    spread = ["-n", options.workers, "--dist", "loadfile", "--no-loadscope-reorder"]
+    command = [*runner, "pytest", *spread, *pytest_arguments]
     code = subprocess.run(command, check=False).returncode
     if code == NO_TESTS_RAN:
         print("No test ran, so nothing was tested.", flush=True)

@@ -41,5 +41,7 @@ def test_chosen_services_come_in_the_order_of_starting() -> None:
 
 @pytest.mark.parametrize("text", ["", "nats", "agent,nobody"])
 def test_an_unknown_service_is_refused_by_name(text: str) -> None:
-    with pytest.raises(ValueError, match="use some of memory, prompt-budget, agent, gateway"):
+    with pytest.raises(
+        ValueError, match="use some of memory, prompt-budget, persona, agent, gateway"
+    ):
         only_of(text)

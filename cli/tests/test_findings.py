@@ -100,19 +100,19 @@ def test_the_reader_of_a_consumer_is_told_by_its_name() -> None:
 
 
 def test_answers_need_an_agent_and_a_gateway_and_can_do_without_the_rest() -> None:
-    assert levels(about_services([])) == ["warn", "warn", "wrong", "wrong"]
+    assert levels(about_services([])) == ["warn", "warn", "warn", "wrong", "wrong"]
 
 
 def test_replicas_of_two_versions_are_named() -> None:
     running = [
         ServiceFacts(name, f"{name}-{version}", version)
-        for name in ("memory", "prompt-budget", "agent", "gateway", "weather")
+        for name in ("memory", "prompt-budget", "persona", "agent", "gateway", "weather")
         for version in ("1", "2")
     ]
 
     found = about_services(running)
 
-    assert levels(found) == ["ok", "ok", "ok", "ok", "ok", "warn"]
+    assert levels(found) == [*["ok"] * 6, "warn"]
     assert found[-1].what == "versions differ: 1, 2"
     assert found[-2].what == "also there: weather"
 

@@ -79,6 +79,30 @@ def test_a_command_is_answered_without_a_turn(stack: Machine) -> None:
     assert answer["turnId"] is None
 
 
+def test_what_is_set_by_command_counts_in_the_next_question(stack: Machine) -> None:
+    here = ("--session", "set-by-command")
+    changed = stack.run("ask", "/session.set -m scripted/tiny -t on", *here)
+    assert "scripted/tiny" in changed.printed
+    assert changed.process.returncode == 0, changed.said
+
+    answer = json.loads(stack.run("ask", "!say hello", "--json", *here).printed)
+    assert answer["modelInfo"]["model"] == "tiny"
+    elsewhere = json.loads(stack.run("ask", "!say hello", "--json").printed)
+    assert elsewhere["modelInfo"]["model"] == "demo"
+
+
+def test_a_command_that_asks_first_is_confirmed_by_the_next_question(stack: Machine) -> None:
+    here = ("--session", "asks-first")
+    asked = stack.run("ask", "/clear", *here)
+    assert (asked.process.returncode, asked.said) == (0, "")
+    assert "YS" in asked.printed
+
+    cleared = stack.run("ask", "Y", *here)
+    assert (cleared.process.returncode, cleared.said) == (0, "")
+    assert "YS" not in cleared.printed
+    assert cleared.printed.strip()
+
+
 def test_a_piped_chat_answers_line_by_line_and_ends_with_its_input(stack: Machine) -> None:
     lines = "!say one\n\n  !say two  \n!fail 400\n!say three\n/quit\n!say never"
     talked = stack.run("chat", stdin=lines)
@@ -238,6 +262,22 @@ async def test_a_dead_letter_is_listed_shown_and_sent_again(stack: Machine) -> N
     # It is as dead as before, under another number.
     wait_until(lambda: ".message.cli.lost" in stack.run("dead", "list").printed)
     assert stack.run("dead", "show", number).process.returncode == 1
+
+
+def test_a_turn_is_shown_with_what_happened_in_it_and_whose_it_was(stack: Machine) -> None:
+    said = "!call prompt_budget_info {}"
+    asked = json.loads(stack.run("ask", said, "--session", "a.b", "--json").printed)
+
+    shown = stack.run("turn", "show", asked["turnId"]).printed
+    objects = stack.run("turn", "show", asked["turnId"], "--json").printed.splitlines()
+
+    assert shown.startswith(f"turn {asked['turnId']}\n  session a.b, lane user, began ")
+    assert "  -- owned by agent-1." in shown
+    assert "tool.started  prompt_budget_info {}" in shown
+    assert shown.splitlines()[-1].endswith("turn.ended  replied")
+    assert [json.loads(line)["turnId"] for line in objects] == [asked["turnId"]] * len(objects)
+    assert "no journal holds" in stack.run("turn", "show", "nobody.user:1").said
+    assert stack.run("turn", "show", "7").process.returncode == 2
 
 
 async def publish(url: str, subject: str, body: bytes) -> None:

@@ -123,13 +123,14 @@ class _View:
     @contextlib.asynccontextmanager
     async def showing(self) -> AsyncGenerator[None]:
         """Show what happens in the session meanwhile."""
+        from aalis_sdk.serving import end
+
         self._conversation.ears.append(self._hear)
         watching = asyncio.create_task(self._watch())
         try:
             yield
         finally:
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
+            await end(watching)
             self._conversation.ears.remove(self._hear)
             self._end_line()
 

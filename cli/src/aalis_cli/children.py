@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 SERVICES: Final[dict[str, str]] = {
     "memory": "aalis_memory",
     "prompt-budget": "aalis_prompt_budget",
+    "persona": "aalis_persona",
     "agent": "aalis_agent",
     "gateway": "aalis_gateway",
 }

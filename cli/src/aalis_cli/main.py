@@ -119,6 +119,17 @@ def _parser() -> argparse.ArgumentParser:
     dead.add_argument("numbers", nargs="*", type=int, metavar="NUMBER", help="as listed")
     dead.add_argument("--nats", metavar="URL", help="the stack at this NATS server")
 
+    turn = command("turn", "what happened in a turn, and who owned it when", _turn)
+    turn.add_argument("action", choices=("show",))
+    turn.add_argument("turn_id", metavar="ID", help="as in a reply's turnId, or in the logs")
+    turn.add_argument("--json", action="store_true", help="print each entry as an object on a line")
+    turn.add_argument("--nats", metavar="URL", help="the stack at this NATS server")
+
+    chaos = command(
+        "chaos", "kill processes while the platform works; see that nothing is lost", _chaos
+    )
+    _add_chaos_options(chaos)
+
     conform = command("conform", "check a vector file against the agent's pure parts", _conform)
     conform.add_argument("kind", metavar="KIND", help="what the lines are about")
     conform.add_argument("file", metavar="FILE", type=Path, help="one JSON object a line")
@@ -127,6 +138,33 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("name", metavar="NAME")
     bench.add_argument("arguments", nargs=argparse.REMAINDER, metavar="…", help="passed on to it")
     return parser
+
+
+def _add_chaos_options(chaos: argparse.ArgumentParser) -> None:
+    chaos.add_argument("--matrix", action="store_true", help="kill at each failpoint, one by one")
+    chaos.add_argument(
+        "--freeze", action="store_true", help="with --matrix: freeze and wake instead of killing"
+    )
+    chaos.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="with --matrix: trials with this in their names; may be given several times",
+    )
+    chaos.add_argument(
+        "--rolling", action="store_true", help="restart every process under load, one by one"
+    )
+    chaos.add_argument(
+        "--rate", type=float, default=50.0, metavar="R", help="with --rolling: turns a second"
+    )
+    chaos.add_argument("--turns", type=int, default=200, metavar="N", help="how much is said")
+    chaos.add_argument("--faults", type=int, default=20, metavar="K", help="how much goes wrong")
+    chaos.add_argument("--seed", type=int, default=1, metavar="S", help="decides the rest")
+    chaos.add_argument("--sessions", type=int, default=24, metavar="N", help="who talk at once")
+    chaos.add_argument(
+        "--pace", type=float, default=3.0, metavar="S", help="seconds between two faults"
+    )
 
 
 def _or_refuse(read: Callable[[str], object]) -> Callable[[str], object]:
@@ -199,6 +237,26 @@ def _dead(options: argparse.Namespace) -> int:
     from aalis_cli.dead import dead
 
     return dead(_place(options), options.nats, options.action, options.numbers)
+
+
+def _turn(options: argparse.Namespace) -> int:
+    from aalis_cli.turn import show
+
+    return show(_place(options), options.nats, options.turn_id, as_json=options.json)
+
+
+def _chaos(options: argparse.Namespace) -> int:
+    from aalis_cli.chaos.command import Tries, chaos
+    from aalis_cli.chaos.rolling import Traffic
+    from aalis_cli.chaos.storm import Weather
+
+    if options.matrix:
+        return chaos(Tries(tuple(options.only), options.freeze))
+    if options.rolling:
+        return chaos(Traffic(options.rate, options.seed))
+    return chaos(
+        Weather(options.turns, options.faults, options.seed, options.sessions, options.pace)
+    )
 
 
 def _conform(options: argparse.Namespace) -> int:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from aalis_cli.children import Child
 
-_SHARED: Final = ("aalis_sdk.plugin", "aalis_sdk.service")
+_SHARED: Final = ("aalis_sdk.plugin", "aalis_sdk.service", "jsonschema")
 """What every service imports."""
 _SET_NAME: Final = 15
 _SET_CHILD_SUBREAPER: Final = 36

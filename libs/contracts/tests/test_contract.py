@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -14,12 +14,13 @@ from pydantic import ValidationError
 from aalis_contracts.contract import Contract, InvalidBody
 from aalis_contracts.events import SessionCompress, TokenRequest, UsageBreakdown
 from aalis_contracts.examples import EXAMPLES, example
+from aalis_contracts.journal import InputPrepared, JournalEntry
 from aalis_contracts.messages import FunctionCall, IncomingMessage, Message, ToolCall
 from aalis_contracts.models import ChatResponse
 from aalis_contracts.rpc import HistoryGet, MetadataPut
 from aalis_contracts.schemas import contracts
 from aalis_contracts.sessions import SessionConfig, SessionDefaults, SessionInfo
-from aalis_contracts.text import JsonObject
+from aalis_contracts.text import MAX_CARRIED, JsonObject
 
 EVERY = sorted(contracts().items())
 EVERY_NAME = [name for name, _ in EVERY]
@@ -294,12 +295,52 @@ def test_any_json_value_is_read_or_refused(value: object) -> None:
         assert reason_of(cls, compact(value)).startswith(f"{cls.__name__}: ")
 
 
-@pytest.mark.parametrize("levels", [10, 200, 237])
+@pytest.mark.parametrize("levels", [10, MAX_CARRIED - 1])
 def test_a_body_that_can_be_read_can_be_written(levels: int) -> None:
     body = message_with(b'{"a":' + b"[" * levels + b"]" * levels + b"}")
     message = Message.from_json(body)
     assert message.to_json() == body
     assert compact(message.to_object()) == body
+
+
+def deep(levels: int) -> dict[str, object]:
+    """Return an object of so many levels."""
+    return cast("dict[str, object]", json.loads('{"a":' * levels + "1" + "}" * levels))
+
+
+@pytest.mark.parametrize(
+    ("cls", "fields"),
+    [
+        (Message, {"role": "user", "metadata": deep(MAX_CARRIED + 1)}),
+        (Message, {"role": "user", "providerData": deep(MAX_CARRIED + 1)}),
+        (
+            IncomingMessage,
+            {"content": "", "sessionId": "s", "platform": "p", "metadata": deep(MAX_CARRIED + 1)},
+        ),
+        (
+            ToolCall,
+            {"id": "i", "function": {"name": "f"}, "extra": deep(MAX_CARRIED + 1)},
+        ),
+    ],
+)
+def test_what_a_body_carries_is_refused_when_nobody_could_pass_it_on(
+    cls: type[Contract], fields: dict[str, object]
+) -> None:
+    with pytest.raises(InvalidBody, match="nested more than 200 levels deep"):
+        cls.from_object(fields)
+
+
+def test_the_deepest_that_is_taken_from_a_person_can_be_read_back_from_the_journal() -> None:
+    said = IncomingMessage.from_object(
+        {"content": "x", "sessionId": "s", "platform": "p", "metadata": deep(MAX_CARRIED)}
+    )
+    fact = InputPrepared(
+        input_seq=1, arrived_at=1, message=said, metadata=cast("Any", deep(MAX_CARRIED))
+    )
+    entry = JournalEntry(
+        session_id="s", lane="user", turn_id="t", covered_to=1, carrier=1, ended=False, facts=[fact]
+    )
+    assert JournalEntry.from_json(entry.to_json()) == entry
 
 
 def test_a_value_nested_too_deeply_for_the_fast_check_is_refused_by_name() -> None:

@@ -15,6 +15,7 @@ from aalis_contracts.messages import (
     Message,
     MessageAttachment,
     flatten_content,
+    sender_label,
 )
 from aalis_contracts.text import JsonObject
 
@@ -268,3 +269,13 @@ def test_reading_leaves_the_given_object_alone() -> None:
 
 def test_any_role_is_legal() -> None:
     assert Message(role="notice", kind="poke").role == "notice"
+
+
+@pytest.mark.parametrize(
+    ("nickname", "user_id", "label"),
+    [("Ann", "u1", "Ann(u1)"), ("Ann", None, "Ann"), ("", "u1", "u1"), (None, "", None)],
+)
+def test_a_sender_is_named_by_what_is_known(
+    nickname: str | None, user_id: str | None, label: str | None
+) -> None:
+    assert sender_label(nickname, user_id) == label

@@ -7,6 +7,7 @@ import pytest
 from aalis_contracts.contract import InvalidBody
 from aalis_contracts.examples import example
 from aalis_contracts.registry import (
+    CommandArg,
     CommandEntry,
     CommandOption,
     HookEntry,
@@ -56,3 +57,20 @@ def test_a_default_of_an_option_keeps_its_type(default: str | float) -> None:
     option = CommandOption(name="n", default=default)
     read = CommandOption.from_json(option.to_json())
     assert (read.default, type(read.default)) == (default, type(default))
+
+
+def test_usage_shows_how_a_command_is_typed() -> None:
+    entry = CommandEntry(
+        path="do.it",
+        plugin="p",
+        args=[CommandArg(name="who", required=True), CommandArg(name="why", type="text")],
+        options=[
+            CommandOption(name="v", short="v", type="string", required=True),
+            CommandOption(name="number", type="number", value_required=False),
+            CommandOption(name="state", short="s", type="string", choices=["on", "off"]),
+            CommandOption(name="force", short="f"),
+        ],
+    )
+    assert entry.usage("!") == (
+        "!do.it -v <v> [--number [number:number]] [-s <on|off>] [-f] <who> [why:text]"
+    )

@@ -8,6 +8,7 @@ from aalis_contracts.contract import InvalidBody
 from aalis_contracts.examples import example
 from aalis_contracts.rpc import (
     ArchiveFind,
+    CommandContext,
     HistoryFull,
     HistoryGet,
     MessagesRange,
@@ -33,6 +34,7 @@ def test_defaults_are_those_of_the_specification() -> None:
     assert HistoryFull(session_id="s").limit == 200
     assert MessageUpdate(session_id="s", old="a", new="").recent_limit == 100
     assert ArchiveFind(session_id="s", message_id="m").scan_limit == 100
+    assert CommandContext(session_id="s", platform="p", key="k").prefix == "/"
 
 
 @pytest.mark.parametrize("limit", [-1, 0, 50])

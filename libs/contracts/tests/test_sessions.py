@@ -30,3 +30,17 @@ def test_a_false_setting_is_a_setting(think: bytes) -> None:
 def test_groups_that_are_no_list_are_refused() -> None:
     with pytest.raises(InvalidBody, match="enabledToolGroups"):
         SessionConfig.from_json(b'{"enabledToolGroups":"web"}')
+
+
+def test_a_patch_sets_what_it_gives_and_unsets_what_it_nulls() -> None:
+    config = SessionConfig.from_json(b'{"persona":"catgirl","think":true,"maxToolIterations":3}')
+    patch = SessionConfig.from_json(b'{"persona":"plain","think":null,"systemPromptExtra":null}')
+    assert config.patched(patch).to_json() == b'{"persona":"plain","maxToolIterations":3}'
+    assert config.patched(SessionConfig()) == config
+
+
+def test_a_patch_carries_its_nulls_over_the_wire() -> None:
+    patch = SessionConfig(llm=None, think=False)
+    assert patch.to_patch_json() == b'{"llm":null,"think":false}'
+    read = SessionConfig.from_json(patch.to_patch_json())
+    assert read.model_fields_set == {"llm", "think"}

@@ -60,8 +60,8 @@ def test_the_text_of_an_object_is_read(text: str, value: object) -> None:
         ("3", "int instead of an object"),
         ("null", "NoneType instead of an object"),
         ('"x"', "str instead of an object"),
-        ('{"a":' * 241 + "1" + "}" * 241, "nested too deeply"),
-        ('{"a":' * 100_000, "nested too deeply"),
+        ('{"a":' * 241 + "1" + "}" * 241, "nested more than 240 levels deep"),
+        ('{"a":' * 100_000, "nested more than 240 levels deep"),
         ('{"a": ' + "1" * 5_000 + "}", "limit"),
     ],
 )

@@ -136,7 +136,10 @@ def test_a_whole_turn_is_encoded() -> None:
     ]
 
 
-@pytest.mark.parametrize("text", ['"error"', '{"a": "error"}', '{"error', "an error"])
+@pytest.mark.parametrize(
+    "text",
+    ['"error"', '{"a": "error"}', '{"error', "an error", '{"error":' * 300 + "1" + "}" * 300],
+)
 def test_only_an_error_object_is_an_error(text: str) -> None:
     sent = body(user("q"), said(None, CALL), result(text))
 

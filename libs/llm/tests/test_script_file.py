@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from aalis_llm.script_file import ScriptError, demo_script, load_script, parse_script
+from aalis_llm.checked_yaml import UnreadableYaml
+from aalis_llm.script_file import demo_script, load_script, parse_script
 from aalis_llm.scripted import ScriptedProvider
 
 
@@ -33,7 +34,7 @@ from aalis_llm.scripted import ScriptedProvider
     ],
 )
 def test_a_wrong_script_is_refused_with_line_and_reason(text: str, complaint: str) -> None:
-    with pytest.raises(ScriptError, match=complaint):
+    with pytest.raises(UnreadableYaml, match=complaint):
         parse_script(text, "s.yaml")
 
 
@@ -71,9 +72,9 @@ def test_a_file_is_read_and_a_missing_or_binary_one_is_named(tmp_path: Path) -> 
     binary.write_bytes(b"\xff\xfe\x00")
 
     assert load_script(good).rules[0].reply == "好"
-    with pytest.raises(ScriptError, match=r"absent\.yaml: No such file"):
+    with pytest.raises(UnreadableYaml, match=r"absent\.yaml: No such file"):
         load_script(tmp_path / "absent.yaml")
-    with pytest.raises(ScriptError, match=r"binary\.yaml: not UTF-8"):
+    with pytest.raises(UnreadableYaml, match=r"binary\.yaml: not UTF-8"):
         load_script(str(binary))
 
 

@@ -253,6 +253,10 @@ def test_two_calls_with_one_id_keep_their_own_results() -> None:
     assert told(to_provider_messages(messages, "openai"))[2:] == [("tool", "ra"), ("tool", "rb")]
 
 
+def nested(levels: int) -> str:
+    return '{"a":' * levels + "1" + "}" * levels
+
+
 @pytest.mark.parametrize(
     ("arguments", "sent"),
     [
@@ -265,6 +269,10 @@ def test_two_calls_with_one_id_keep_their_own_results() -> None:
         ('"x"', {"_invalid": '"x"'}),
         ('{"cmd":"git commit -m \\"feat', {"_invalid": '{"cmd":"git commit -m \\"feat'}),
         ('{"a":' * 100_000, {"_invalid": ('{"a":' * 40)}),
+        (nested(240), json.loads(nested(240))),
+        (nested(241), {"_invalid": nested(241)[:200]}),
+        (nested(900), {"_invalid": nested(900)[:200]}),
+        (json.dumps({"a": "[" * 300}), {"a": "[" * 300}),
         ('{"a":' * 300 + "1" + "}" * 300, {"_invalid": ('{"a":' * 40)}),
         ('{"a":NaN}', {"_invalid": '{"a":NaN}'}),
         ('{"a": 1e999}', {"a": float("inf")}),

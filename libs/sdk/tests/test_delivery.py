@@ -20,7 +20,7 @@ from aalis_contracts.dead import (
 )
 from aalis_contracts.errors import Fault
 from aalis_sdk import topology
-from aalis_sdk.delivery import Delivery, Leave, Policy, Puller, Reject, Retry
+from aalis_sdk.delivery import Delivery, Leave, Policy, Puller, Reject, Retry, _Request  # pyright: ignore[reportPrivateUsage]
 from aalis_sdk.mesh import Entry, Mesh
 from aalis_sdk.testing.meshes import Meshes
 from aalis_sdk.testing.servers import NatsServer
@@ -100,9 +100,9 @@ async def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
             await asyncio.sleep(0.02)
 
 
-async def settled(rig: Rig) -> None:
+async def settled(rig: Rig, pending: tuple[int, int] = (0, 0)) -> None:
     async with asyncio.timeout(20):
-        while await rig.pending() != (0, 0):
+        while await rig.pending() != pending:
             await asyncio.sleep(0.05)
 
 
@@ -280,7 +280,7 @@ async def test_a_message_left_to_its_new_owner_is_neither_kept_nor_returned(rig:
     await rig.publish("x")
     await until(lambda: bool(heard))
     await asyncio.sleep(0.5)
-    assert await rig.pending() == (0, 1)
+    await settled(rig, (0, 1))
     await settled(rig)
     assert heard == [1, 2]
 
@@ -311,7 +311,7 @@ async def test_draining_lets_running_handlers_finish_and_takes_no_more(rig: Rig)
     await puller.drain(5.0)
     await puller.drain(5.0)
     assert len(heard) == 1
-    assert await rig.pending() == (1, 0)
+    await settled(rig, (1, 0))
 
 
 async def test_what_does_not_finish_is_handed_to_another_replica_at_once(rig: Rig) -> None:
@@ -440,3 +440,22 @@ async def test_a_dead_letter_too_big_for_its_headers_is_cut(rig: Rig) -> None:
 def test_delays_grow_and_then_stay() -> None:
     policy = Policy(delays=(0.1, 0.2))
     assert [policy.delay(failures) for failures in (1, 2, 3, 9)] == [0.1, 0.2, 0.2, 0.2]
+
+
+async def test_a_puller_that_hears_nothing_though_messages_wait_says_so_and_asks_anew(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    handled: list[str] = []
+    puller = Puller(
+        rig.mesh, topology.OUTBOUND, rig.consumer, subjects.OUTBOUND, collector(handled)
+    )
+    puller.silence = 0.2
+    # It believes in a request that the server does not know.
+    puller._requests.append(_Request("lost", 1, float("inf")))  # pyright: ignore[reportPrivateUsage]
+    await puller.start()
+    rig.pullers.append(puller)
+    await rig.publish("waiting")
+
+    await until(lambda: handled == ["waiting"])
+    said = [record for record in caplog.records if "none is delivered" in record.getMessage()]
+    assert len(said) == 1

@@ -433,6 +433,22 @@ async def test_of_many_writers_at_one_revision_exactly_one_wins(
     assert await bucket.get(session_id) is None
 
 
+async def test_a_deleted_key_can_be_made_again_and_a_newer_value_is_not_deleted(
+    mesh: Meshes, session_id: str
+) -> None:
+    bucket = Bucket(await mesh(), topology.REGISTRY)
+    first = await bucket.create(session_id, b"1", f"{session_id}.1")
+    assert first is not None
+    await bucket.put(session_id, b"2")
+    await bucket.delete(session_id, revision=first)
+    kept = await bucket.get(session_id)
+    assert kept is not None
+    await bucket.delete(session_id, revision=kept.revision, ttl_seconds=30)
+    assert await bucket.get(session_id) is None
+    assert await bucket.create(session_id, b"3", f"{session_id}.3") is not None
+    assert await bucket.create(session_id, b"4", f"{session_id}.4") is None
+
+
 async def test_a_store_whose_answer_is_lost_is_stored_once(
     fresh_nats: NatsServer, session_id: str
 ) -> None:

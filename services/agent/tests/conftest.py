@@ -35,6 +35,7 @@ from aalis_agent.usage import UsageLog
 from aalis_contracts import subjects
 from aalis_contracts.catalogue import Catalogue
 from aalis_contracts.messages import USER_LANE, IncomingMessage
+from aalis_contracts.models import ModelEntry
 from aalis_llm.providers import Providers
 from aalis_llm.script import Rule, Script
 from aalis_sdk.delivery import Delivery, Leave, Reject, Retry
@@ -126,6 +127,20 @@ class Replica:
         for task in self.tasks:
             if task is not asyncio.current_task():
                 task.cancel()
+
+
+def entry(context_id: str, *capabilities: str) -> ModelEntry:
+    """Return a model that can chat, or what else is said of it."""
+    provider, _, model = context_id.rpartition("/")
+    return ModelEntry.from_object(
+        {
+            "providerId": provider,
+            "id": model,
+            "contextLength": 1000,
+            "capabilities": list(capabilities or ("chat",)),
+            "profile": "openai",
+        }
+    )
 
 
 @dataclass

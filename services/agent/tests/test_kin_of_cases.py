@@ -195,7 +195,7 @@ def called(arguments: str) -> Message:
         [said("", "a"), result("a", json.dumps({"error": "e" * 400_000}))],
         [said("", *map(str, range(30))), *(result(str(n), "x" * 1_499) for n in range(30))],
         [called(json.dumps({"text": "lorem " * 40_000})), result("a", "saved")],
-        [called(json.dumps({"rows": [{"t": "字" * 900}] * 12})), result("a", "x" * 9_000)],
+        [called(json.dumps({"rows": [{"t": "字" * 300}] * 20})), result("a", "x" * 9_000)],
         [called('{"cut": "' + "y" * 90_000), result("a", "refused")],
         [said("", "a", reasoning_content="hm " * 90_000), result("a")],
         [said("", "a"), result("a"), user("字" * 90_000)],

@@ -13,7 +13,6 @@ from aalis_agent.prompt import (
     attachment_reference,
     base_list,
     injected_keys,
-    sender_label,
 )
 from aalis_contracts.catalogue import Catalogue
 from aalis_contracts.messages import IncomingMessage, Message
@@ -174,16 +173,6 @@ def test_a_delegation_from_nowhere_says_so() -> None:
     assert "来源会话：?" in (last.content or "")
     assert "session_get_history" not in (last.content or "")
     assert last.metadata == {"injector": "cross-session-delegation"}
-
-
-@pytest.mark.parametrize(
-    ("nickname", "user_id", "label"),
-    [("Ann", "u1", "Ann(u1)"), ("Ann", None, "Ann"), ("", "u1", "u1"), (None, "", None)],
-)
-def test_a_sender_is_named_by_what_is_known(
-    nickname: str | None, user_id: str | None, label: str | None
-) -> None:
-    assert sender_label(nickname, user_id) == label
 
 
 @pytest.mark.parametrize(

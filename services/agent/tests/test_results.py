@@ -19,6 +19,11 @@ def test_a_longer_result_says_how_long_it_was() -> None:
     assert cut_result("x" * 11, 10, TEXTS) == "x" * 10 + TEXTS.text("toolResultCut", length=11)
 
 
+def test_a_result_that_its_host_has_cut_still_says_how_long_it_was_at_first() -> None:
+    marker = TEXTS.text("toolResultCut", length=5000)
+    assert cut_result("x" * 11, 10, TEXTS, length=5000) == "x" * 10 + marker
+
+
 def test_a_failure_says_what_was_raised() -> None:
     assert failure_of(ValueError("no such city")).content == '{"error":"no such city"}'
     assert failure_of(KeyError()).content == '{"error":"KeyError"}'

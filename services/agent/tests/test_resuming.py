@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from aalis_contracts.events import AgentAbort
 from aalis_contracts.hooks import LLM_BEFORE, REPLY_BEFORE, TOOL_AFTER, TOOL_BEFORE
 
 from .conftest import MAX_DELIVER, Crash, World
@@ -170,7 +171,8 @@ async def test_dying_while_giving_up_still_puts_the_input_where_dead_ones_go(wor
 
 @pytest.mark.parametrize("lane", ["user", "proactive:from:x"])
 async def test_frames_of_a_later_owner_are_above_all_earlier_ones(world: World, lane: str) -> None:
-    await world.open({"reply": "some text", "stream": {"chunk": 3, "delayMs": 25}})
+    text = "some text that takes longer to write than the longest pause of a busy machine"
+    await world.open({"reply": text, "stream": {"chunk": 3, "delayMs": 25}})
     seq = world.say("hello", lane=lane)
     running = world.deliver(seq)
     while len(world.outbound.frames) < 2:
@@ -248,6 +250,50 @@ async def test_a_turn_pre_empted_at_any_point_ends_once_with_what_had_happened(a
     starts = {key.removesuffix(".start") for key in seen["tools"] if key.endswith(".start")}
     ends = {key.removesuffix(".end") for key in seen["tools"] if key.endswith(".end")}
     assert starts <= ends
+
+
+@pytest.mark.parametrize("signalled", [True, False])
+async def test_an_abort_whose_messenger_dies_is_told_of_by_the_owner(
+    world: World, signalled: bool
+) -> None:
+    let_go = asyncio.Event()
+
+    async def waits(_: JsonObject, __: ToolCallContext) -> str:
+        await let_go.wait()
+        return "done"
+
+    world.tools.add("waits", waits)
+    await world.open({"when": {"iteration": 0}, "call": [{"tool": "waits"}]}, {"reply": "late"})
+    seq = world.say("work")
+    running = world.deliver(seq)
+    while not world.tools.effects:
+        await asyncio.sleep(0)
+    messenger = world.start()
+
+    async def die(entry: JournalEntry) -> None:
+        await asyncio.sleep(0)
+        if entry.ended:
+            messenger.kill()
+            raise Crash
+
+    world.journal.after_append = die
+    with pytest.raises(Crash):
+        await messenger.aborts.abort("s")
+    world.journal.after_append = None
+    assert world.outcome(seq) is None
+    if signalled:
+        event = AgentAbort(
+            session_id="s", lane="user", turn_id=world.turn_id(seq), reason="aborted"
+        )
+        await world.replicas[0].intake.aborted(event)
+    else:
+        let_go.set()
+    await running
+
+    assert world.verdicts == [(seq, "ack")]
+    assert world.outcome(seq) == "aborted"
+    assert world.turn_id(seq) in world.outbound.done
+    assert world.answer(seq) is None
 
 
 async def test_a_group_of_which_one_call_has_finished_is_kept_the_others_as_cancelled(
@@ -336,8 +382,9 @@ async def test_a_chain_of_pre_emptions_whose_owners_all_die_is_told_of_whole(wor
     assert len(world.outbound.done) == 4
 
 
-async def test_a_tool_that_no_process_offers_any_more_has_an_unknown_outcome(
-    world: World,
+@pytest.mark.parametrize("offered", [True, False])
+async def test_a_call_whose_host_is_gone_when_its_turn_is_resumed_has_an_unknown_outcome(
+    world: World, offered: bool
 ) -> None:
     async def hangs(_: JsonObject, __: ToolCallContext) -> str:
         await asyncio.Event().wait()
@@ -351,12 +398,13 @@ async def test_a_tool_that_no_process_offers_any_more_has_an_unknown_outcome(
         await asyncio.sleep(0)
     world.replica.kill()
     await running
-    offered = dict(world.tools.offers)
-    world.tools.offers.clear()
+    if offered:
+        world.tools.away.add("hangs")
+    else:
+        world.tools.offers.clear()
     world.start()
 
     await world.deliver(seq)
 
-    assert offered
     assert "unknown" in (world.answer(seq) or "")
     assert world.tools.effects == [f"{world.turn_id(seq)}.0.0"]

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from aalis_agent.adapters.fakes import Stop
+from aalis_agent.intake import Intake
 from aalis_agent.options import Options
 from aalis_agent.ports import ChainFailed
+from aalis_agent.tokens import HeuristicCounter
 from aalis_contracts.hooks import (
     INPUT_BEFORE,
     LLM_AFTER,
@@ -19,7 +23,7 @@ from aalis_contracts.hooks import (
     TOOL_AFTER,
     TOOL_BEFORE,
 )
-from aalis_contracts.messages import Actor, MessageAttachment, ModelRef
+from aalis_contracts.messages import Actor, Message, MessageAttachment, ModelRef
 from aalis_contracts.rpc import PersonaPrompt
 from aalis_contracts.sessions import SessionConfig
 
@@ -73,6 +77,24 @@ async def test_frames_are_numbered_and_done_comes_last(world: World) -> None:
     assert len(numbers) > 1
     assert numbers == sorted(set(numbers))
     assert world.outbound.done[world.turn_id(1)].seq > numbers[-1]
+
+
+@pytest.mark.parametrize(("limit", "words"), [(2, []), (50, ["incomplete tool groups left out"])])
+async def test_a_group_that_the_window_cuts_is_nothing_to_warn_of(
+    world: World, caplog: pytest.LogCaptureFixture, limit: int, words: list[str]
+) -> None:
+    world.options = Options(history_limit=limit)
+    world.tools.add("echo", echo)
+    await world.open(calls("echo", text="go"), {**after_results("done"), "repeat": True})
+    await world.ask("go")
+    if limit > 2:
+        stored = world.memory.of("s")
+        await world.memory.save("s", [stored[2].model_copy(update={"index": 9})])
+
+    with caplog.at_level("WARNING"):
+        await world.ask("again")
+
+    assert [record.getMessage() for record in caplog.records] == words
 
 
 async def test_the_reply_says_what_it_took(world: World) -> None:
@@ -160,6 +182,23 @@ async def test_parallel_calls_do_not_touch_each_other(world: World) -> None:
     silent = {"3", "4"}
     assert shown == {f"{n}.{p}" for n in "01234567" if n not in silent for p in ("start", "end")}
     assert world.tools.cancelled == [f"hangs {turn}.0.0 timeout"]
+
+
+async def test_a_host_lost_after_it_was_asked_leaves_an_unknown_outcome(world: World) -> None:
+    world.tools.add("gone", echo)
+    world.tools.add("lost", echo)
+    world.tools.away.add("gone")
+    world.tools.lost.add("lost")
+    await world.open(calls("gone", "lost"), after_results("done"))
+
+    await world.ask("go")
+
+    gone, lost = (row.content or "" for row in world.memory.of("s") if row.role == "tool")
+    unknown = world.texts.text("outcomeUnknown")
+    assert "absent" in gone
+    assert unknown not in gone
+    assert "absent" in lost
+    assert unknown in lost
 
 
 async def test_a_call_cut_off_by_the_length_limit_is_not_executed(world: World) -> None:
@@ -303,6 +342,128 @@ async def test_a_format_that_never_comes_is_silence(world: World) -> None:
     assert len(world.provider.asked) == 3
     assert world.outcome(1) == "silent"
     assert world.rows() == [("user", "hello")]
+
+
+async def test_metadata_that_no_journal_could_give_back_is_refused_and_its_lane_goes_on(
+    world: World,
+) -> None:
+    await world.open({"reply": "{text}"})
+    verdicts: list[str] = []
+    for levels in (200, 201, 238, 2000):
+        carried = '{"a":' * levels + "1" + "}" * levels
+        body = f'{{"content":"x{levels}","sessionId":"s","platform":"cli","metadata":{carried}}}'
+        await world.settle(world.post(body.encode()))
+        verdicts.append(world.verdicts[-1][1])
+
+    assert verdicts == ["ack", "reject", "reject", "reject"]
+    assert await world.ask("next") == "next"
+
+
+class Watched(HeuristicCounter):
+    """A counter that remembers in which threads it worked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads: set[int] = set()
+
+    def message(self, message: Message) -> int:
+        self.threads.add(threading.get_ident())
+        return super().message(message)
+
+
+@pytest.mark.parametrize(("characters", "on_the_loop"), [(1_000, True), (200_000, False)])
+async def test_a_list_with_much_text_is_trimmed_off_the_event_loop(
+    world: World, characters: int, on_the_loop: bool
+) -> None:
+    counter = Watched()
+
+    async def counter_for(_: str) -> Watched:
+        return counter
+
+    await world.open({"when": {"text": "y"}, "reply": "second"}, {"reply": "first"})
+    parts = world.replica.parts
+    world.replica.intake = Intake(
+        replace(parts, counter_for=counter_for), world.replica.debts, "watched", 3
+    )
+
+    # The second time every text is counted already; what trimming cuts is cut again.
+    assert await world.ask("x" * characters) == "first"
+    assert await world.ask("y" + "x" * characters) == "second"
+
+    assert (threading.get_ident() in counter.threads) is on_the_loop
+
+
+LEAKED = "<｜DSML｜function_calls>"
+BROKEN_TABLE = "| a | b |\n| --- |\n| 1 | 2 |"
+TABLE = "| a | b |\n| --- | --- |\n| 1 | 2 |"
+
+
+async def test_leaked_markup_and_broken_tables_are_mended_before_anybody_sees_the_reply(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen: list[str] = []
+
+    async def look(data: Any) -> None:
+        seen.append(data.content)
+
+    world.interceptors.add(REPLY_BEFORE, "looks", look)
+    raw = f"{LEAKED}see:\n{BROKEN_TABLE}"
+    await world.open({"reply": raw, "repeat": True})
+
+    assert await world.ask("hello") == f"see:\n{TABLE}"
+
+    assert seen == [f"see:\n{TABLE}"]
+    assert world.rows()[-1] == ("assistant", f"see:\n{TABLE}")
+    segments = world.memory.of("s")[-1].segments or []
+    assert [one.content for one in segments] == [raw]
+    warnings = [record for record in caplog.records if "leaked" in record.getMessage()]
+    assert len(warnings) == 1
+    # What is compared is what was kept, so a model that is stuck is noticed through the mending.
+    assert await world.ask("again") is None
+
+
+async def test_a_text_that_is_sent_back_is_mended_too_and_reads_the_same_after_a_crash(
+    world: World,
+) -> None:
+    async def demand(data: Any) -> dict[str, object]:
+        return {"retryRequested": data.attempt == 0, "retryFeedback": "JSON", "maxRetries": 1}
+
+    world.interceptors.add(REPLY_BEFORE, "persona", demand)
+    await world.open({"reply": f"{LEAKED}{BROKEN_TABLE}", "repeat": True})
+    await world.ask("hello")
+    asked = world.provider.asked[1].messages
+
+    world.provider.asked.clear()
+    world.outbound.deaf = True
+
+    async def die(entry: Any) -> None:
+        if entry.facts and entry.facts[-1].type == "reply.retried":
+            world.journal.after_append = None
+            world.replica.kill()
+
+    world.journal.after_append = die
+    seq = world.say("hello", session="other")
+    await world.deliver(seq)
+    world.start()
+    await world.settle(seq)
+
+    resumed = world.provider.asked[-1].messages
+    assert [m.content for m in resumed if m.role == "assistant"] == [TABLE]
+    assert [m.content for m in asked if m.role == "assistant"] == [TABLE]
+
+
+async def test_a_reply_that_a_hook_reworded_is_kept_as_the_model_wrote_it(world: World) -> None:
+    async def politely(data: Any) -> dict[str, object]:
+        return {"content": f"{data.content}, dear"}
+
+    world.interceptors.add(REPLY_BEFORE, "polite", politely)
+    await world.open({"reply": "hello"})
+
+    assert await world.ask("hi") == "hello, dear"
+
+    row = world.memory.of("s")[-1]
+    assert row.content == "hello"
+    assert (row.metadata or {})["visibleContent"] == "hello, dear"
 
 
 async def test_a_validated_reply_is_kept_as_it_was_written_and_shown_as_meant(world: World) -> None:

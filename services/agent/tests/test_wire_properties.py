@@ -111,7 +111,14 @@ def others(draw: st.DrawFn) -> Message:
         st.sampled_from(["user", "user", "user", "assistant", "system", "notice", "critic"])
     )
     kinds = [None, None, None, "event-marker", "cross-session-delegation", "poke"]
-    injectors = [None, None, None, {"injector": "x/y"}, {"injector": ""}, {"deep": [{"a": [1]}]}]
+    injectors: list[JsonObject | None] = [
+        None,
+        None,
+        None,
+        {"injector": "x/y"},
+        {"injector": ""},
+        {"deep": [{"a": [1]}]},
+    ]
     return Message(
         role=role,
         content=draw(optional_texts),

@@ -246,6 +246,23 @@ async def test_a_nickname_calls_the_bot_when_a_persona_is_there(rig: Rig) -> Non
     assert len(asked) == 1
 
 
+async def test_a_session_with_an_unknown_persona_takes_no_nickname_from_others(rig: Rig) -> None:
+    await rig.gateway()
+
+    async def prompt(request: PersonaGet) -> PersonaPrompt:
+        if request.session_id == "lost":
+            raise InvalidRequest("persona 'gone' is unknown", "notFound")
+        return PersonaPrompt(system_prompt="", name="cat", nick_names=["小猫"])
+
+    await rig.mesh.respond(subjects.PERSONA_GET, PersonaGet, prompt)
+    await rig.announce_service("persona", "persona")
+    for session in ("lost", "found"):
+        await rig.publish(in_group("小猫在吗", session_id=session))
+        await rig.settled()
+
+    assert [message.session_id for message in await rig.inputs(1)] == ["found"]
+
+
 async def test_a_persona_that_hangs_is_waited_for_once(rig: Rig) -> None:
     await rig.gateway()
     await rig.announce_service("persona", "persona")

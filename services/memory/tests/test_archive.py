@@ -14,12 +14,12 @@ from aalis_contracts.messages import IncomingMessage, MessageAttachment
 from aalis_contracts.rpc import ArchiveNotice
 from aalis_memory.archive import (
     attachment_reference,
+    bracketed_label,
     incoming_row,
     incoming_text,
     mentions,
     notice_row,
     outgoing_rows,
-    sender_label,
 )
 
 ZH = Catalogue("zh")
@@ -50,7 +50,7 @@ def image(**fields: Any) -> dict[str, Any]:
 def test_a_sender_is_named_by_nickname_and_id(
     nickname: str | None, user_id: str | None, label: str | None
 ) -> None:
-    assert sender_label(nickname, user_id) == label
+    assert bracketed_label(nickname, user_id) == label
 
 
 TEXTS: list[tuple[str, dict[str, Any], str]] = [

@@ -22,7 +22,13 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from aalis_contracts.text import compact_json, cut, one_line, well_formed_json
+from aalis_contracts.text import (
+    compact_json,
+    cut,
+    not_too_deep,
+    one_line,
+    well_formed_json,
+)
 
 
 class InvalidBody(ValueError):
@@ -109,6 +115,12 @@ class OpenContract(Contract):
     """A contract whose unknown fields survive, nulls among them and in their order (CON-6)."""
 
     model_config = ConfigDict(extra="allow")
+
+    @model_validator(mode="after")
+    def _extra_is_carried(self) -> Self:
+        if self.model_extra:
+            not_too_deep(self.model_extra)
+        return self
 
     @model_serializer(mode="wrap")
     def _write_extra(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, FiniteFloat, JsonValue
+from pydantic import Field, FiniteFloat
 
 from aalis_contracts.contract import Contract, OpenContract
 from aalis_contracts.messages import IncomingMessage, Message, Outcome, SessionId
-from aalis_contracts.text import JsonObject
+from aalis_contracts.text import CarriedObject, CarriedValue
 
 
 class InboundArchived(Contract):
@@ -28,7 +28,7 @@ class ToolExecute(Contract):
     turn_id: str
     call_id: str
     tool_name: str
-    args: JsonObject
+    args: CarriedObject
     phase: Literal["start", "end"]
     result: str | None = None
 
@@ -88,7 +88,7 @@ class TurnAfter(Contract):
     message: IncomingMessage
     reply: str | None = None
     outcome: Outcome
-    metadata: JsonObject | None = None
+    metadata: CarriedObject | None = None
     error: str | None = None
 
 
@@ -130,7 +130,7 @@ class TodoUpdated(Contract):
     """EVT-13: the todo list is now this."""
 
     session_id: SessionId
-    items: list[JsonValue]
+    items: list[CarriedValue]
 
 
 class PhaseDone(Contract):

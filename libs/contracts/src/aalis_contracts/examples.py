@@ -384,6 +384,7 @@ _command_context = CommandContext(
     group_id="20002",
     key=f"{_PLATFORM}.9001.command",
     locale="zh",
+    prefix="/",
 )
 _change = MetadataChange(op="put", namespace="summary", key=_SESSION, value={"summary": "……"})
 _item = MetadataItem(
@@ -544,6 +545,7 @@ _ALL: Final[tuple[Contract, ...]] = (
         turn_id=_TURN,
         platform=_PLATFORM,
         user_id="30003",
+        persona="catgirl",
     ),
     _clear_report,
     MemoryClearData(

@@ -15,7 +15,7 @@ from aalis_contracts.messages import (
     TriggerType,
 )
 from aalis_contracts.models import ChatResponse
-from aalis_contracts.text import JsonObject
+from aalis_contracts.text import CarriedObject, JsonObject
 from aalis_contracts.tools import ToolCallContext, ToolDefinition
 
 INBOUND_CONFIRM: Final = "inbound:confirm"
@@ -37,21 +37,21 @@ class InboundData(Contract):
     """HOOK-1: data of the five inbound phases; `metadata` is shared by them."""
 
     message: IncomingMessage
-    metadata: JsonObject
+    metadata: CarriedObject
 
 
 class OutboundData(Contract):
     """HOOK-2: a message that is about to be sent."""
 
     message: OutgoingMessage
-    metadata: JsonObject
+    metadata: CarriedObject
 
 
 class InputBeforeData(Contract):
     """HOOK-3: an input of a lane before anything is done with it."""
 
     message: IncomingMessage
-    metadata: JsonObject
+    metadata: CarriedObject
 
 
 class LlmBeforeData(Contract):
@@ -78,7 +78,7 @@ class ToolBeforeData(Contract):
     """HOOK-6: a call that is about to run; a stopping patch may carry `result`."""
 
     name: str
-    args: JsonObject
+    args: CarriedObject
     result: str | None = None
     tool_call_context: ToolCallContext
 
@@ -87,13 +87,17 @@ class ToolAfterData(Contract):
     """HOOK-6: the result of a call before it is cut and stored."""
 
     name: str
-    args: JsonObject
+    args: CarriedObject
     result: str
     tool_call_context: ToolCallContext
 
 
 class ReplyBeforeData(Contract):
-    """HOOK-7: the text that is about to become the reply."""
+    """HOOK-7: the text that is about to become the reply, and what the turn was planned with.
+
+    The last three are the settings with which the turn began: a change in its middle concerns the
+    next one, and an interceptor judges the text by what the model was told (AG-22, PER-1).
+    """
 
     content: str
     archive_content: str | None = None
@@ -106,6 +110,9 @@ class ReplyBeforeData(Contract):
     turn_id: str
     platform: str
     user_id: str | None = None
+    persona: str | None = None
+    disable_output_format: bool | None = None
+    client_side_json_rendering: bool | None = None
 
 
 class ClearReport(Contract):

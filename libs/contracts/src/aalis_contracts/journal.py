@@ -22,7 +22,7 @@ from aalis_contracts.messages import (
 )
 from aalis_contracts.models import ChatResponse
 from aalis_contracts.sessions import SessionConfig
-from aalis_contracts.text import JsonObject
+from aalis_contracts.text import CarriedObject
 
 
 class TurnStarted(Contract):
@@ -57,7 +57,7 @@ class InputPrepared(Contract):
     type: Literal["input.prepared"] = "input.prepared"
     input_seq: int
     message: IncomingMessage
-    metadata: JsonObject
+    metadata: CarriedObject
     swallowed_by: str | None = None
     archived: Message | None = None
     owed: bool | None = None
@@ -108,7 +108,7 @@ class ToolStarted(Contract):
     index: int
     key: str
     name: str
-    args: JsonObject
+    args: CarriedObject
     at: int
 
 

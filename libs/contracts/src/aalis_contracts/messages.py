@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal, cast
 
-from pydantic import Field, FiniteFloat, JsonValue, StringConstraints, model_validator
+from pydantic import Field, FiniteFloat, StringConstraints, model_validator
 
 from aalis_contracts.contract import Contract, OpenContract
-from aalis_contracts.text import JsonObject, any_json, well_formed
+from aalis_contracts.text import CarriedObject, CarriedValue, any_json, well_formed
 
 SessionId = Annotated[str, StringConstraints(min_length=1)]
 """Any non-empty string is a legal session id."""
@@ -53,7 +53,7 @@ class ContentSegment(Contract):
     type: Literal["text", "reasoning_text", "tool_call"]
     content: str | None = None
     name: str | None = None
-    args: JsonValue = None
+    args: CarriedValue = None
     call_id: str | None = None
     result: str | None = None
     start_time: int | None = None
@@ -74,8 +74,8 @@ class Message(Contract):
     segments: list[ContentSegment] | None = None
     images: list[str] | None = None
     audios: list[str] | None = None
-    metadata: JsonObject | None = None
-    provider_data: JsonObject | None = None
+    metadata: CarriedObject | None = None
+    provider_data: CarriedObject | None = None
     input_seq: int | None = None
     index: int | None = None
 
@@ -154,7 +154,7 @@ class IncomingMessage(Contract):
     actor: Actor | None = None
     llm: ModelRef | None = None
     timestamp: int | None = None
-    metadata: JsonObject | None = None
+    metadata: CarriedObject | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -217,6 +217,13 @@ class StreamFrame(Contract):
     outcome: Outcome | None = None
     tool_limit_reached: bool | None = None
     shortened: bool | None = None
+
+
+def sender_label(nickname: str | None, user_id: str | None) -> str | None:
+    """Return `nick(id)`, else what there is of the two (SPEC CON-41)."""
+    if nickname and user_id:
+        return f"{nickname}({user_id})"
+    return nickname or user_id or None
 
 
 def flatten_content(content: object) -> tuple[str | None, list[str]]:

@@ -8,7 +8,7 @@ from pydantic import Field, FiniteFloat
 
 from aalis_contracts.contract import Contract
 from aalis_contracts.messages import Message, ToolCall, ToolCallProgress
-from aalis_contracts.text import JsonObject
+from aalis_contracts.text import CarriedObject
 from aalis_contracts.tools import ToolDefinition
 
 Capability = Literal[
@@ -73,7 +73,7 @@ class ChatResponse(Contract):
     content: str | None = None
     tool_calls: list[ToolCall] | None = None
     reasoning_content: str | None = None
-    provider_data: JsonObject | None = None
+    provider_data: CarriedObject | None = None
     finish_reason: FinishReason = "stop"
     usage: Usage | None = None
 
@@ -89,7 +89,7 @@ class ChatChunk(Contract):
     reasoning_delta: str | None = None
     tool_call_progress: ToolCallProgress | None = None
     tool_calls: list[ToolCall] | None = None
-    provider_data: JsonObject | None = None
+    provider_data: CarriedObject | None = None
     done: bool | None = None
     finish_reason: FinishReason | None = None
     usage: Usage | None = None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Collection
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, FiniteFloat, StringConstraints
 
@@ -15,6 +16,7 @@ Anchor = Literal["identity", "knowledge", "context", "turn-context", "turn-hint"
 Risk = Literal["safe", "sensitive", "dangerous"]
 Visibility = Literal["public", "restricted"]
 Confirm = Literal["session", "always"]
+ALL_GROUPS: Final = "*"
 
 
 class HookEntry(Contract):
@@ -67,6 +69,10 @@ class ToolEntry(Contract):
         """The tool's name."""
         return self.definition.function.name
 
+    def open_to(self, groups: Collection[str]) -> bool:
+        """Say whether a caller with these groups may use it; `*` is every group (AG-23)."""
+        return not self.groups or ALL_GROUPS in groups or any(g in groups for g in self.groups)
+
 
 class CommandArg(Contract):
     """A positional argument of a command (SPEC CMD-4)."""
@@ -74,6 +80,11 @@ class CommandArg(Contract):
     name: str
     type: Literal["string", "number", "boolean", "text"] = "string"
     required: bool = False
+
+    def usage(self) -> str:
+        """Return how it is typed: `<name:type>`, in brackets when it may be left out."""
+        name = self.name if self.type == "string" else f"{self.name}:{self.type}"
+        return f"<{name}>" if self.required else f"[{name}]"
 
 
 class CommandOption(Contract):
@@ -87,6 +98,16 @@ class CommandOption(Contract):
     choices: list[str] | None = None
     default: str | int | FiniteFloat | bool | None = None
     description: str | None = None
+
+    def usage(self) -> str:
+        """Return how it is typed, with its choices or its type in the place of the value."""
+        shown = f"-{self.short}" if self.short else f"--{self.name}"
+        if self.type is None:
+            return shown
+        value = self.name if self.type == "string" else f"{self.name}:{self.type}"
+        if self.choices and self.type == "string":
+            value = "|".join(self.choices)
+        return f"{shown} <{value}>" if self.value_required else f"{shown} [{value}]"
 
 
 class CommandEntry(Contract):
@@ -102,6 +123,11 @@ class CommandEntry(Contract):
     confirm: Confirm | None = None
     aliases: list[str] = Field(default_factory=list)
     timeout_ms: Annotated[int, Field(gt=0)] = 30_000
+
+    def usage(self, prefix: str) -> str:
+        """Return how it is typed, as in `/clear.all [-t <types:string[]>]`."""
+        options = [o.usage() if o.required else f"[{o.usage()}]" for o in self.options]
+        return " ".join([f"{prefix}{self.path}", *options, *(arg.usage() for arg in self.args)])
 
 
 class ServiceEntry(Contract):

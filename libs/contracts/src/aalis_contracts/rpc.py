@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from aalis_contracts.contract import Contract
 from aalis_contracts.hooks import ClearReport
 from aalis_contracts.messages import Actor, IncomingMessage, Message, MessageAttachment, SessionId
 from aalis_contracts.models import ModelEntry
-from aalis_contracts.text import JsonObject
+from aalis_contracts.text import CarriedObject, CarriedValue, JsonObject
 
 
 class RowKey(Contract):
@@ -129,7 +129,7 @@ class MetadataPut(Contract):
 
     namespace: Annotated[str, Field(min_length=1)]
     key: Annotated[str, Field(min_length=1)]
-    value: JsonValue = None
+    value: CarriedValue = None
 
 
 class MetadataList(Contract):
@@ -143,7 +143,7 @@ class MetadataItem(Contract):
 
     namespace: str
     key: str
-    value: JsonValue = None
+    value: CarriedValue = None
     updated_at: int
 
 
@@ -159,7 +159,7 @@ class MetadataChange(Contract):
     op: Literal["put", "delete"]
     namespace: Annotated[str, Field(min_length=1)]
     key: Annotated[str, Field(min_length=1)]
-    value: JsonValue = None
+    value: CarriedValue = None
 
 
 class MetadataCommit(Contract):
@@ -214,7 +214,7 @@ class ArchiveNotice(Contract):
     group_id: str | None = None
     message_id: str | None = None
     timestamp: int | None = None
-    data: JsonObject | None = None
+    data: CarriedObject | None = None
 
 
 class NoticeArchived(Contract):
@@ -301,7 +301,10 @@ class PersonaNames(Contract):
 
 
 class CommandContext(Contract):
-    """Who runs a command, and where its answer goes."""
+    """Who runs a command, and where its answer goes.
+
+    `prefix` is what opens a command there, for answers that tell how another one is typed.
+    """
 
     session_id: SessionId
     platform: str
@@ -312,6 +315,7 @@ class CommandContext(Contract):
     group_id: str | None = None
     key: str
     locale: str | None = None
+    prefix: str = "/"
 
 
 class CommandRun(Contract):

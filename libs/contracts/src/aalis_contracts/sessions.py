@@ -8,7 +8,7 @@ from pydantic import Field, FiniteFloat
 
 from aalis_contracts.contract import Contract
 from aalis_contracts.messages import ModelRef, SessionId
-from aalis_contracts.text import JsonObject
+from aalis_contracts.text import CarriedObject
 
 SessionStatus = Literal["active", "waiting", "completed", "error", "archived"]
 CreatedBy = Literal["user", "agent", "scheduler", "system"]
@@ -35,6 +35,11 @@ class SessionConfig(SessionDefaults):
 
     session_defaults: SessionDefaults | None = None
 
+    def patched(self, patch: SessionConfig) -> SessionConfig:
+        """Return these settings with what `patch` gives; an explicit null unsets (CON-2)."""
+        given = {name: getattr(patch, name) for name in patch.model_fields_set}
+        return self.model_copy(update=given)
+
 
 class SessionInfo(Contract):
     """The record of a session in KV `sessions` (SPEC CON-32)."""
@@ -51,6 +56,6 @@ class SessionInfo(Contract):
     created_at: Annotated[int, Field(ge=0)]
     updated_at: Annotated[int, Field(ge=0)]
     created_by: CreatedBy = "user"
-    input_context: JsonObject | None = None
+    input_context: CarriedObject | None = None
     result: str | None = None
-    metadata: JsonObject | None = None
+    metadata: CarriedObject | None = None

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import TypeVar, cast
+from typing import Annotated, TypeVar, cast
 
-from pydantic import JsonValue
+from pydantic import AfterValidator, JsonValue
 
 JsonObject = dict[str, JsonValue]
 _Value = TypeVar("_Value")
@@ -16,6 +16,11 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 REPLACEMENT = "\ufffd"
 MAX_NESTING = 240
 """Levels of lists and objects in a body: the JSON writer of pydantic gives up at 254."""
+MAX_CARRIED = 200
+"""Levels of what a body carries for others, such as metadata and arguments.
+
+Each body that it is passed on in, up to a fact of a journal, wraps it in a few more.
+"""
 
 
 def well_formed(text: str) -> str:
@@ -51,20 +56,44 @@ def well_formed_json(value: _Value, room: int = MAX_NESTING) -> _Value:
     return cast("_Value", [well_formed_json(item, room - 1) for item in items])
 
 
-def parse_object(text: str) -> JsonObject:
+def not_too_deep(value: _Value, room: int = MAX_CARRIED) -> _Value:
+    """Return `value`; raise ValueError for one with more than `room` levels."""
+    if _is_deeper(value, room):
+        message = f"nested more than {room} levels deep"
+        raise ValueError(message)
+    return value
+
+
+def _is_deeper(value: object, room: int) -> bool:
+    if isinstance(value, dict):
+        items = list(cast("dict[object, object]", value).values())
+    elif isinstance(value, list):
+        items = cast("list[object]", value)
+    else:
+        return False
+    return room == 0 or any(_is_deeper(item, room - 1) for item in items)
+
+
+CarriedObject = Annotated[JsonObject, AfterValidator(not_too_deep)]
+"""A JSON object that a body passes on without knowing what is in it."""
+CarriedValue = Annotated[JsonValue, AfterValidator(not_too_deep)]
+"""Any JSON value that a body passes on."""
+
+
+def parse_object(text: str, room: int = MAX_NESTING) -> JsonObject:
     """Read the strict JSON text of an object, its strings made well-formed.
 
     ValueError with the reason when it is none: malformed, NaN or Infinity, another type, or
-    nested deeper than any body may be.
+    nested more than `room` levels deep.
     """
     try:
         value: object = json.loads(text, parse_constant=_refuse)
         if not isinstance(value, dict):
-            reason = f"{type(value).__name__} instead of an object"
-            raise ValueError(reason)  # noqa: TRY004 - the text is wrong, not the caller's type
-        return well_formed_json(cast("JsonObject", value))
+            # For the caller all of this is one thing: a text that holds no object.
+            raise ValueError(f"{type(value).__name__} instead of an object")  # noqa: TRY004
+        return well_formed_json(cast("JsonObject", value), room)
     except RecursionError:
-        raise ValueError("nested too deeply") from None
+        raise ValueError(f"nested more than {room} levels deep") from None
 
 
 def _refuse(constant: str) -> object:

@@ -8,7 +8,7 @@ from pydantic import Field, StringConstraints
 
 from aalis_contracts.contract import Contract, OpenContract
 from aalis_contracts.messages import Actor, SessionId
-from aalis_contracts.text import JsonObject, compact_json
+from aalis_contracts.text import CarriedObject, JsonObject, compact_json
 
 TOOL_NAME_PATTERN = r"^[A-Za-z0-9_-]{1,64}$"
 ToolName = Annotated[str, StringConstraints(pattern=TOOL_NAME_PATTERN)]
@@ -60,7 +60,7 @@ class ToolCallRequest(Contract):
     """The request on `tool.call.<name>`."""
 
     name: ToolName
-    args: JsonObject
+    args: CarriedObject
     context: ToolCallContext
 
 
@@ -72,10 +72,14 @@ class ToolCancel(Contract):
 
 
 class ToolResult(Contract):
-    """What a tool answers; a failure is the JSON text `{"error": "…"}` (SPEC CON-35)."""
+    """What a tool answers; a failure is the JSON text `{"error": "…"}` (SPEC CON-35).
+
+    `original_length` is how many characters `content` had before its host cut it (TOOL-8).
+    """
 
     content: str
     images: list[str] | None = None
+    original_length: int | None = None
 
 
 def error_result(message: str) -> ToolResult:

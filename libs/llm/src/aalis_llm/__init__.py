@@ -8,5 +8,5 @@ them together), `listing` (the models of one), `transport`, `sse` and `assembly`
 answer), then the providers: `openai` with `openai_body` and `openai_stream`, `anthropic` alike,
 and `scripted` with `script`, `script_file`, `script_scene`, `script_directives`, `script_rules`
 and, behind HTTP, `scripted_http`. Rules about text: `heuristic` (what it costs), `leaked`,
-`tables`, `json_repair`. Whether a request fits its provider: `testing`.
+`tables`, `json_repair`, `checked_yaml`. Whether a request fits its provider: `testing`.
 """

@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeAlias, cast, get_args
 
+from aalis_llm.checked_yaml import UnreadableYaml
 from aalis_llm.env import Env, InvalidSetting
 from aalis_llm.script import Script
-from aalis_llm.script_file import ScriptError, demo_script, load_script
+from aalis_llm.script_file import demo_script, load_script
 from aalis_llm.settings import (
     ANTHROPIC_URL,
     OPENAI_URL,
@@ -119,7 +120,7 @@ def _script(env: Env) -> Script:
         return demo_script()
     try:
         return load_script(path)
-    except ScriptError as error:
+    except UnreadableYaml as error:
         raise InvalidSetting("AALIS_SCRIPT", path, f"a valid script ({error})") from None
 
 

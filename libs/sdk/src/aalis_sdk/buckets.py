@@ -6,6 +6,7 @@ client's own `create` and `get` misbehave after a key has expired. Keys are enco
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -61,11 +62,18 @@ class Bucket:
         return (await self._mesh.store(self.subject(key), value, headers=headers)).seq
 
     async def create(self, key: str, value: Contract | bytes, message_id: str) -> int | None:
-        """Write `key` only if it has never been written; return the revision, None if it was.
+        """Write `key` only if it holds nothing; return the revision, None if it holds something.
 
         `message_id` tells a repeat of this very write (after a lost answer) from somebody else's.
         """
-        return await self.update(key, value, 0, message_id)
+        revision = await self.update(key, value, 0, message_id)
+        if revision is not None:
+            return revision
+        # A key that was deleted, or has expired, may still be marked as such.
+        newest = await self._mesh.last(self.stream, self.subject(key).name)
+        if newest is None or not is_deletion(newest.headers):
+            return None
+        return await self.update(key, value, newest.seq, message_id)
 
     async def update(
         self, key: str, value: Contract | bytes, revision: int, message_id: str
@@ -80,9 +88,20 @@ class Bucket:
             return None
         return stored.seq
 
-    async def delete(self, key: str) -> None:
-        """Delete `key`; a missing one is fine."""
-        await self._mesh.store(self.subject(key), b"", headers={OPERATION_HEADER: "DEL"})
+    async def delete(
+        self, key: str, *, revision: int | None = None, ttl_seconds: int | None = None
+    ) -> None:
+        """Delete `key`; a missing one is fine, and one that is not at `revision` any more stays.
+
+        `ttl_seconds` is how long the mark of the deletion is kept, for ever without it.
+        """
+        headers = {OPERATION_HEADER: "DEL"}
+        if ttl_seconds is not None:
+            headers[TTL_HEADER] = f"{ttl_seconds}s"
+        with contextlib.suppress(Conflict):
+            await self._mesh.store(
+                self.subject(key), b"", _mark(key, revision), expected=revision, headers=headers
+            )
 
     async def hear(
         self, pattern: str, heard: Callable[[str, bytes | None], Awaitable[None]]
@@ -107,6 +126,11 @@ class Bucket:
             return None
         key = entry.subject.removeprefix(f"$KV.{self._name}.")
         return Record(key, entry.data, entry.seq)
+
+
+def _mark(key: str, revision: int | None) -> str | None:
+    """Return what makes a deletion at a revision repeatable after a lost answer."""
+    return None if revision is None else f"{key}.{revision}.deleted"
 
 
 def is_deletion(headers: dict[str, str]) -> bool:

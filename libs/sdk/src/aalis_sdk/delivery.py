@@ -29,9 +29,10 @@ from aalis_contracts.errors import Fault
 from aalis_contracts.subjects import Subject, dead
 from aalis_contracts.text import one_line
 from aalis_sdk import tracing
+from aalis_sdk.failpoints import failpoint
 from aalis_sdk.failures import UNREACHABLE, TooLarge
 from aalis_sdk.logs import Log
-from aalis_sdk.serving import finish, hush
+from aalis_sdk.serving import end, finish, hush
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -121,6 +122,8 @@ class Puller:
     handler: Callable[[Delivery], Awaitable[None]]
     slots: int = 1
     policy: Policy = field(default_factory=Policy)
+    silence: float = 20.0
+    """Seconds without a delivery after which the server is asked whether anything waits."""
 
     def __post_init__(self) -> None:
         self._running: dict[asyncio.Task[None], Msg] = {}
@@ -134,6 +137,7 @@ class Puller:
         self._complained = False
         self._pause = 0.0
         self._draining = False
+        self._arrived_at = 0.0
 
     async def start(self) -> None:
         """Begin to pull."""
@@ -145,6 +149,7 @@ class Puller:
         self._tasks = [
             asyncio.create_task(self._keep_pulling()),
             asyncio.create_task(self._prove_life()),
+            asyncio.create_task(self._watch()),
         ]
 
     async def drain(self, grace: float) -> None:
@@ -154,15 +159,13 @@ class Puller:
         deadline = asyncio.get_running_loop().time() + grace
         self._draining = True
         self.mesh.reconnected.remove(self._forget_requests)
-        pump, heart = self._tasks
-        pump.cancel()
-        await asyncio.gather(pump, return_exceptions=True)
+        pump, heart, watch = self._tasks
+        await end(pump, watch)
         if self._subscription is not None:
             # Our open pull requests must go before anything is handed back, or it comes to us.
             await hush(self.mesh.client, self._subscription, grace)
         await finish(set(self._running), deadline - asyncio.get_running_loop().time())
-        heart.cancel()
-        await asyncio.gather(heart, return_exceptions=True)
+        await end(heart)
 
     @property
     def running(self) -> int:
@@ -193,6 +196,34 @@ class Puller:
             for message in list(self._running.values()):
                 with contextlib.suppress(*UNREACHABLE):
                     await message.in_progress()
+
+    async def _watch(self) -> None:
+        """Say that messages wait and none is delivered, and ask anew (DESIGN §5).
+
+        Twice in a row, with hands free and nothing in anybody's work: then our requests are lost.
+        """
+        waited = False
+        while True:
+            await asyncio.sleep(self.silence / 2)
+            quiet = asyncio.get_running_loop().time() - self._arrived_at >= self.silence
+            pending = await self._pending() if quiet and not self._running else 0
+            if pending and waited:
+                log.warning(
+                    "messages wait and none is delivered; asking anew",
+                    stream=self.stream,
+                    consumer=self.consumer,
+                    pending=pending,
+                )
+                self._forget_requests()
+            waited = bool(pending) and not waited
+
+    async def _pending(self) -> int:
+        """Return how many messages wait while nobody has any in work; 0 when that is unknown."""
+        try:
+            info = await self.mesh.js.consumer_info(self.stream, self.consumer)
+        except UNREACHABLE:
+            return 0
+        return 0 if info.num_ack_pending else info.num_pending or 0
 
     async def _ask_for(self, number: int, deadline: float) -> None:
         self._count += 1
@@ -225,6 +256,7 @@ class Puller:
             await message.nak()
             return
         self._settle(1)
+        self._arrived_at = asyncio.get_running_loop().time()
         task = asyncio.create_task(self._handle(message))
         self._running[task] = message
         task.add_done_callback(self._ended)
@@ -284,6 +316,7 @@ class Puller:
             time_ms=int(metadata.timestamp.timestamp() * 1000),
             number=metadata.sequence.consumer,
         )
+        failpoint("delivery.arrived")
         try:
             await self._judge(message, delivery)
         except UNREACHABLE as error:
@@ -318,7 +351,9 @@ class Puller:
             await message.nak(delay=self.policy.delay(failures))
         else:
             self._failures.pop(delivery.seq, None)
+            failpoint("delivery.handled")
             await message.ack()
+            failpoint("delivery.acknowledged")
 
     def _count_failure(self, seq: int) -> int:
         """Count failures, not deliveries: one that was put off for good reasons has not failed."""
@@ -344,12 +379,14 @@ class Puller:
 
     async def _bury(self, message: Msg, delivery: Delivery, why: str, turn_id: str | None) -> None:
         """Keep the message in DEAD with the reason, then let it go; try again if that fails."""
+        failpoint("delivery.burying")
         try:
             await bury(self.mesh, delivery, self.stream, self.consumer, why, turn_id)
         except Fault as error:
             log.warning("dead letter not stored; will retry", reason=error.message)
             await message.nak(delay=2.0)
             return
+        failpoint("delivery.buried")
         self._failures.pop(delivery.seq, None)
         await message.ack()
 

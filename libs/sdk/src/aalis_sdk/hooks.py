@@ -14,6 +14,8 @@ from aalis_contracts.contract import Contract, InvalidBody
 from aalis_contracts.errors import Fault
 from aalis_contracts.hooks import HOOKS, HookReply, HookRequest, json_object
 from aalis_contracts.subjects import hook as hook_subject
+from aalis_contracts.subjects import hook_key
+from aalis_contracts.text import cut, one_line
 from aalis_sdk.logs import Log
 from aalis_sdk.mesh import Absent, Mesh, Remote, TooLarge
 
@@ -61,11 +63,14 @@ class Hooks:
         Raises `HookFailed` when one registered with `onFailure: fail` does not answer well.
         """
         stopped_by: str | None = None
+        limit = self._mesh.client.max_payload // 2
         for entry in self._registry.hooks(hook):
+            if self._registry.get(hook_key(hook, entry.plugin)) is None:
+                continue
             reply = await self._ask(hook, entry, data)
             if reply is None:
                 continue
-            data = _patched(hook, entry, data, reply.patch or {})
+            data = _patched(entry, data, reply.patch or {}, limit)
             if reply.action == "stop":
                 stopped_by = entry.plugin
                 break
@@ -78,10 +83,7 @@ class Hooks:
         try:
             return await self._mesh.request(subject, request, HookReply, entry.timeout_ms / 1000)
         except (Absent, Remote, Fault, TooLarge) as error:
-            log.warning("interceptor skipped", hook=hook, plugin=entry.plugin, reason=str(error))
-            if entry.on_failure == "fail":
-                message = f"{hook} failed in plugin {entry.plugin}: {error}"
-                raise HookFailed(message) from None
+            _skip("interceptor skipped", entry, str(error))
             return None
 
     async def _tell_observers(self, hook: str, data: Contract) -> None:
@@ -96,20 +98,36 @@ class Hooks:
                 log.warning("observer not told", hook=hook, plugin=entry.plugin, reason=str(error))
 
 
-def _patched(hook: str, entry: HookEntry, data: Data, patch: JsonObject) -> Data:
-    """Apply a patch of top-level fields; what may not be patched, or does not fit, is left out."""
-    allowed = HOOKS[hook][1]
+def _patched(entry: HookEntry, data: Data, patch: JsonObject, limit: int) -> Data:
+    """Apply a patch of top-level fields; what may not be patched, or does not fit, is left out.
+
+    No patch may make the data grow beyond `limit` bytes: the next interceptor could not be asked,
+    and what comes of the data could not be stored.
+    """
+    allowed = HOOKS[entry.hook][1]
     refused = sorted(set(patch) - allowed)
     if refused:
-        log.warning("patch refused", hook=hook, plugin=entry.plugin, fields=refused)
+        shown = [cut(name, 64, "…") for name in refused[:8]]
+        log.warning("patch refused", hook=entry.hook, plugin=entry.plugin, fields=shown)
     kept = {key: value for key, value in patch.items() if key in allowed}
     if not kept:
         return data
+    before = json_object(data)
     try:
-        return type(data).from_object({**json_object(data), **kept})
+        patched = type(data).from_object({**before, **kept})
     except InvalidBody as error:
-        log.warning("patch unreadable", hook=hook, plugin=entry.plugin, reason=str(error))
-        if entry.on_failure == "fail":
-            message = f"{hook} failed in plugin {entry.plugin}: {error}"
-            raise HookFailed(message) from None
+        _skip("patch unreadable", entry, str(error))
         return data
+    size = len(patched.to_json())
+    if size > limit and size > len(data.to_json()):
+        _skip("patch too large", entry, f"{size} bytes exceed the limit of {limit} bytes")
+        return data
+    return patched
+
+
+def _skip(event: str, entry: HookEntry, reason: str) -> None:
+    """Name who answered badly, in one warning; raise if the hook must not go on without it."""
+    reason = one_line(reason, 300)
+    log.warning(event, hook=entry.hook, plugin=entry.plugin, reason=reason)
+    if entry.on_failure == "fail":
+        raise HookFailed(f"{entry.hook} failed in plugin {entry.plugin}: {reason}") from None

@@ -62,6 +62,12 @@ def bound(**fields: object) -> Generator[None]:
         _bound.reset(mark)
 
 
+def fields_of(record: logging.LogRecord) -> dict[str, object]:
+    """Return the fields that a line was logged with."""
+    fields: dict[str, object] = getattr(record, _ATTRIBUTE, {})
+    return fields
+
+
 class _JsonLines(logging.Formatter):
     def __init__(self, service: str, instance: str) -> None:
         super().__init__()
@@ -76,7 +82,7 @@ class _JsonLines(logging.Formatter):
             **self._identity,
             "event": record.getMessage(),
             **(_bound.get() or {}),
-            **getattr(record, _ATTRIBUTE, {}),
+            **fields_of(record),
         }
         context = trace.get_current_span().get_span_context()
         if context.is_valid:

@@ -26,7 +26,7 @@ from aalis_contracts.dead import CONTRACT_HEADER, MESSAGE_ID_HEADER
 from aalis_contracts.errors import ErrorReply, Fault
 from aalis_contracts.subjects import Route, Subject
 from aalis_sdk import tracing
-from aalis_sdk.cancelling import hear_cancellations
+from aalis_sdk.cancelling import hear_cancellations, heard
 from aalis_sdk.failures import (
     UNREACHABLE,
     Absent,
@@ -334,13 +334,14 @@ class Mesh:
     async def _batch(self, stream: str, query: dict[str, object]) -> list[Entry]:
         inbox = self.client.new_inbox()
         subscription = await self.client.subscribe(inbox)
+        next_message = heard(subscription.next_msg)
         try:
             await self.client.publish(
                 f"$JS.API.DIRECT.GET.{stream}", json.dumps(query).encode(), reply=inbox
             )
             found: list[Entry] = []
             while True:
-                message = await subscription.next_msg(timeout=DEFAULT_TIMEOUT)
+                message = await next_message(timeout=DEFAULT_TIMEOUT)
                 head = message.headers or {}
                 status = head.get("Status")
                 if status in {"204", "404"}:

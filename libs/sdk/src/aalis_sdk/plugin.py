@@ -14,12 +14,18 @@ offers things beside its own work attaches a plugin to its mesh instead of runni
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+
+from pydantic_core import to_jsonable_python
 
 from aalis_contracts import subjects
 from aalis_contracts.catalogue import Catalogue
 from aalis_contracts.contract import Contract
+from aalis_contracts.errors import Fault
+from aalis_contracts.events import TurnAfter
 from aalis_contracts.hooks import (
     HOOKS,
     INPUT_BEFORE,
@@ -37,6 +43,7 @@ from aalis_contracts.registry import (
     ToolEntry,
 )
 from aalis_contracts.rpc import CommandResult, CommandRun
+from aalis_contracts.text import JsonObject
 from aalis_contracts.tools import (
     FunctionDefinition,
     ToolCallContext,
@@ -45,19 +52,32 @@ from aalis_contracts.tools import (
     ToolDefinition,
     ToolResult,
 )
+from aalis_sdk.arguments import schema_fault
 from aalis_sdk.delivery import Delivery, Puller
 from aalis_sdk.offers import Announcement, Announcer
-from aalis_sdk.tool_host import Tool, ToolHost
+from aalis_sdk.tool_host import MOST_ASKERS, Tool, ToolHost
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from aalis_contracts.registry import Confirm, Risk, Visibility
-    from aalis_contracts.text import JsonObject
     from aalis_sdk.mesh import Mesh, Offer
     from aalis_sdk.registry import Registry
 
 Event = TypeVar("Event", bound=Contract)
+Request = TypeVar("Request", bound=Contract)
+Patch = Mapping[str, object]
+ToolHandler = TypeVar(
+    "ToolHandler", bound=Callable[[JsonObject, ToolCallContext], Awaitable[object]]
+)
+HookHandler = TypeVar("HookHandler", bound=Callable[[Any], Awaitable[Patch | None]])
+PromptHandler = TypeVar(
+    "PromptHandler", bound=Callable[[PromptBuild], Awaitable[str | list[str] | None]]
+)
+CommandHandler = TypeVar("CommandHandler", bound=Callable[[CommandRun], Awaitable[str | None]])
+
+_CALLS = 128
+"""Calls of one tool that a process runs at once."""
+TURN_AFTER = "agent:turn:after"
+"""The hook that can only be observed: it is an event (SPEC HOOK-8)."""
 
 
 class Stop(Exception):
@@ -113,12 +133,13 @@ class Plugin:
         timeout_ms: int = 60_000,
         retry: Literal["safe", "never"] = "never",
         accepts_images: bool = False,
-    ) -> Callable[[Any], Any]:
+    ) -> Callable[[ToolHandler], ToolHandler]:
         """Offer a tool. The handler gets (arguments, context) and returns text or any value.
 
         `properties` are the JSON Schema properties of its arguments; no others are allowed.
         `schema` replaces the whole schema. `retry: safe` says that running a call twice does no
-        harm: only such a call runs again when its host died (SPEC TOOL-7).
+        harm: only such a call runs again when its host died (SPEC TOOL-7). Raises ValueError for
+        a schema that is none (TOOL-1).
         """
         parameters: JsonObject = schema or {
             "type": "object",
@@ -126,6 +147,9 @@ class Plugin:
             "required": cast("Any", required or []),
             "additionalProperties": False,
         }
+        if fault := schema_fault(parameters):
+            message = f"tool {name!r}: {fault}"
+            raise ValueError(message)
         function = FunctionDefinition(name=name, description=description, parameters=parameters)
         entry = ToolEntry(
             definition=ToolDefinition(function=function),
@@ -139,9 +163,7 @@ class Plugin:
             accepts_images=accepts_images,
         )
 
-        def declare(
-            handler: Callable[[JsonObject, ToolCallContext], Awaitable[object]],
-        ) -> Callable[[JsonObject, ToolCallContext], Awaitable[object]]:
+        def declare(handler: ToolHandler) -> ToolHandler:
             tool = Tool(entry, handler)
             self._declare(
                 Announcement(subjects.tool_key(name), entry, lambda: self._serve_tool(tool))
@@ -157,33 +179,41 @@ class Plugin:
         order: int = 0,
         timeout_ms: int = 5000,
         on_failure: Literal["skip", "fail"] = "skip",
-    ) -> Callable[[Any], Any]:
+    ) -> Callable[[HookHandler], HookHandler]:
         """Offer an interceptor. The handler gets the hook's data and returns a patch or None.
 
-        A patch is a dict of camelCase top-level fields. Raising `Stop` stops the chain.
+        A patch is a dict of camelCase top-level fields, their values JSON or contracts. Raising
+        `Stop` stops the chain. After `timeout_ms` nobody waits any more, and it is cancelled.
         """
+        if hook == TURN_AFTER:
+            message = f"{hook} cannot be intercepted: it is told when all is done; observe it"
+            raise ValueError(message)
         entry = HookEntry(
             hook=hook, plugin=self.name, order=order, timeout_ms=timeout_ms, on_failure=on_failure
         )
         return self._hook_declaration(entry)
 
-    def observe(self, hook: str, *, order: int = 0) -> Callable[[Any], Any]:
-        """Be told of a hook without anybody waiting for it."""
+    def observe(self, hook: str, *, order: int = 0) -> Callable[[HookHandler], HookHandler]:
+        """Be told of a hook without anybody waiting for it; the data is as the chain left it."""
+        if hook == TURN_AFTER:
+            return cast(
+                "Callable[[HookHandler], HookHandler]", self.on(subjects.TURN_AFTER, TurnAfter)
+            )
         return self._hook_declaration(
             HookEntry(hook=hook, plugin=self.name, order=order, mode="observe")
         )
 
-    def preprocessor(self, name: str) -> Callable[[Any], Any]:
+    def preprocessor(self, name: str) -> Callable[[HookHandler], HookHandler]:
         """Offer a preprocessor: an `agent:input:before` interceptor of its own name (HOOK-17)."""
         return self._hook_declaration(HookEntry(hook=INPUT_BEFORE, plugin=name))
 
-    def contribute(self, contribution: str, anchor: str) -> Callable[[Any], Any]:
+    def contribute(
+        self, contribution: str, anchor: str
+    ) -> Callable[[PromptHandler], PromptHandler]:
         """Offer a prompt contribution. The handler gets a `PromptBuild`: text, texts or None."""
         entry = PromptEntry(plugin=self.name, id=contribution, anchor=anchor)
 
-        def declare(
-            handler: Callable[[PromptBuild], Awaitable[str | list[str] | None]],
-        ) -> Callable[[PromptBuild], Awaitable[str | list[str] | None]]:
+        def declare(handler: PromptHandler) -> PromptHandler:
             async def build(request: PromptBuild) -> PromptBlocks:
                 return PromptBlocks(blocks=await handler(request))
 
@@ -209,7 +239,7 @@ class Plugin:
         visibility: Visibility = "public",
         confirm: Confirm | None = None,
         aliases: list[str] | None = None,
-    ) -> Callable[[Any], Any]:
+    ) -> Callable[[CommandHandler], CommandHandler]:
         """Offer a slash command. The handler gets a `CommandRun` and returns the answer or None."""
         entry = CommandEntry(
             path=path,
@@ -223,9 +253,7 @@ class Plugin:
             aliases=aliases or [],
         )
 
-        def declare(
-            handler: Callable[[CommandRun], Awaitable[str | None]],
-        ) -> Callable[[CommandRun], Awaitable[str | None]]:
+        def declare(handler: CommandHandler) -> CommandHandler:
             async def run(request: CommandRun) -> CommandResult:
                 return CommandResult(text=await handler(request))
 
@@ -250,6 +278,21 @@ class Plugin:
         ) -> Callable[[Event], Awaitable[None]]:
             queue = self.name if shared else ""
             self._listeners.append(lambda mesh: mesh.listen(template, event, handler, queue=queue))
+            return handler
+
+        return declare
+
+    def respond(
+        self, template: str, request: type[Request]
+    ) -> Callable[
+        [Callable[[Request], Awaitable[Contract]]], Callable[[Request], Awaitable[Contract]]
+    ]:
+        """Answer requests on a subject; one replica answers each (SPEC REG-8)."""
+
+        def declare(
+            handler: Callable[[Request], Awaitable[Contract]],
+        ) -> Callable[[Request], Awaitable[Contract]]:
+            self._listeners.append(lambda mesh: mesh.respond(template, request, handler))
             return handler
 
         return declare
@@ -295,6 +338,11 @@ class Plugin:
             raise RuntimeError(message)
         return self._mesh
 
+    @property
+    def keys(self) -> list[str]:
+        """The registry keys of what was declared."""
+        return list(self._announcements)
+
     async def attach(self, mesh: Mesh, registry: Registry) -> None:
         """Offer everything that was declared, on this mesh."""
         self._mesh = mesh
@@ -307,7 +355,7 @@ class Plugin:
             puller = make(mesh)
             await puller.start()
             self._pulling.append(puller)
-        self._announcer = Announcer(mesh, registry, self.name)
+        self._announcer = Announcer(mesh, registry)
         for announcement in self._announcements.values():
             await self._announcer.add(announcement)
 
@@ -326,16 +374,22 @@ class Plugin:
             await self._announcer.withdraw(announcement)
 
     async def detach(self) -> None:
-        """Withdraw everything, let running tool calls finish, close."""
-        if self._announcer is not None:
-            await self._announcer.close()
-        for offer in self._offers:
-            await offer.withdraw()
-        for puller in self._pulling:
-            await puller.drain(puller.mesh.settings.grace_seconds)
-        if self._host is not None and self._mesh is not None:
-            await self._host.drain(self._mesh.settings.grace_seconds)
-        for closer in self._closers:
+        """Withdraw everything, let running work finish within the grace period, close."""
+        loop = asyncio.get_running_loop()
+        grace = self._mesh.settings.grace_seconds if self._mesh is not None else 0.0
+        deadline = loop.time() + grace
+        announcer, self._announcer = self._announcer, None
+        if announcer is not None:
+            await announcer.close()
+        await asyncio.gather(
+            *(offer.withdraw() for offer in self._offers),
+            *(puller.drain(grace) for puller in self._pulling),
+        )
+        host, self._host = self._host, None
+        if host is not None:
+            await host.drain(max(0.0, deadline - loop.time()))
+        closers, self._closers = self._closers, []
+        for closer in closers:
             await closer()
 
     def run(self) -> None:
@@ -349,12 +403,12 @@ class Plugin:
     def _declare(self, announcement: Announcement) -> None:
         self._announcements[announcement.key] = announcement
 
-    def _hook_declaration(self, entry: HookEntry) -> Callable[[Any], Any]:
+    def _hook_declaration(self, entry: HookEntry) -> Callable[[HookHandler], HookHandler]:
         if entry.hook not in HOOKS:
             message = f"hook {entry.hook!r} is unknown; use one of {', '.join(HOOKS)}"
             raise ValueError(message)
 
-        def declare(handler: Callable[[Any], Awaitable[JsonObject | None]]) -> Any:  # noqa: ANN401
+        def declare(handler: HookHandler) -> HookHandler:
             self._declare(
                 Announcement(
                     subjects.hook_key(entry.hook, entry.plugin),
@@ -367,16 +421,24 @@ class Plugin:
         return declare
 
     async def _serve_hook(
-        self, entry: HookEntry, handler: Callable[[Any], Awaitable[JsonObject | None]]
+        self, entry: HookEntry, handler: Callable[[Any], Awaitable[Patch | None]]
     ) -> list[Offer]:
         data_type = HOOKS[entry.hook][0]
+        seconds = entry.timeout_ms / 1000
 
         async def answer(request: HookRequest) -> HookReply:
+            limit = asyncio.timeout(seconds)
             try:
-                patch = await handler(data_type.from_object(request.data))
+                async with limit:
+                    patch = await handler(data_type.from_object(request.data))
             except Stop as stop:
-                return HookReply(action="stop", patch=cast("JsonObject", stop.patch) or None)
-            return HookReply(action="next", patch=patch)
+                return HookReply(action="stop", patch=_json(stop.patch))
+            except TimeoutError:
+                if not limit.expired():
+                    raise
+                message = f"no answer within {seconds:g} s"
+                raise Fault(message, "timeout") from None
+            return HookReply(action="next", patch=_json(patch))
 
         async def hear(request: HookRequest) -> None:
             await handler(data_type.from_object(request.data))
@@ -403,8 +465,21 @@ class Plugin:
         served = subjects.tool_call(name)
         cancelled = subjects.tool_cancel(name)
         return [
-            await self.mesh.respond(served.template, ToolCallRequest, call, name=served.name),
+            await self.mesh.respond(
+                served.template,
+                ToolCallRequest,
+                call,
+                name=served.name,
+                concurrency=_CALLS * MOST_ASKERS,
+            ),
             await self.mesh.listen(
                 cancelled.template, ToolCancel, host.cancel, name=cancelled.name
             ),
         ]
+
+
+def _json(patch: Patch | None) -> JsonObject | None:
+    """Write the contracts in a patch as the JSON they travel as."""
+    if not patch:
+        return None
+    return cast("JsonObject", to_jsonable_python(patch, by_alias=True, exclude_none=True))

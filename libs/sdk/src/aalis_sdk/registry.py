@@ -2,7 +2,8 @@
 
 Entries live in KV `registry` with a time to live of 30 s and are written again every 10 s. A
 reader keeps a live copy without any consumer on the server: it hears the writes themselves, and
-forgets an entry that nobody has repeated for its time to live.
+forgets an entry that nobody has repeated for its time to live. Anybody can write there, so an entry
+that cannot be read, or stands under another's key, is left out with one warning.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -24,7 +26,9 @@ from aalis_contracts.registry import (
     ServiceEntry,
     ToolEntry,
 )
-from aalis_sdk.buckets import Bucket, is_deletion
+from aalis_contracts.subjects import command_key, hook_key, prompt_key, service_key, tool_key
+from aalis_sdk.arguments import schema_fault
+from aalis_sdk.buckets import TTL_HEADER, Bucket, is_deletion
 from aalis_sdk.logs import Log
 from aalis_sdk.mesh import Absent, Mesh
 from aalis_sdk.topology import REGISTRY
@@ -46,6 +50,8 @@ _KINDS: Final[dict[str, type[Contract]]] = {
     "command": CommandEntry,
     "service": ServiceEntry,
 }
+_MOST_REFUSED: Final = 1000
+_WHOLE_SECONDS: Final = re.compile(r"(\d{1,9})s?")
 _Kind = TypeVar("_Kind", bound=Contract)
 
 
@@ -59,10 +65,12 @@ class Registry:
     """A live copy of the registry."""
 
     def __init__(self, mesh: Mesh) -> None:
+        self.changed: list[Callable[[str], None]] = []
+        """Told the key of every entry that is written or withdrawn; an expiry is silent."""
         self._mesh = mesh
         self._bucket = Bucket(mesh, REGISTRY)
         self._seen: dict[str, _Seen] = {}
-        self._changed: list[Callable[[], None]] = []
+        self._refused: dict[str, str] = {}
         self._chains: dict[tuple[str, str], list[HookEntry]] = {}
         self._chains_until = 0.0
         self._reload: asyncio.Task[None] | None = None
@@ -89,25 +97,24 @@ class Registry:
         return chain.copy()
 
     def _chain(self, hook: str, mode: str) -> list[HookEntry]:
-        prefix = f"hook.{hook.replace(':', '.')}."
-        found = [e for k, e in self._live(HookEntry) if k.startswith(prefix) and e.hook == hook]
-        return sorted((e for e in found if e.mode == mode), key=lambda e: (e.order, e.plugin))
+        found = [e for e in self._live(HookEntry) if e.hook == hook and e.mode == mode]
+        return sorted(found, key=lambda e: (e.order, e.plugin))
 
     def prompts(self) -> list[PromptEntry]:
         """Return the prompt contributions, sorted by key."""
-        return sorted((e for _, e in self._live(PromptEntry)), key=lambda e: e.key)
+        return sorted(self._live(PromptEntry), key=lambda e: e.key)
 
     def tools(self) -> list[ToolEntry]:
         """Return the tools, sorted by name."""
-        return sorted((e for _, e in self._live(ToolEntry)), key=lambda e: e.name)
+        return sorted(self._live(ToolEntry), key=lambda e: e.name)
 
     def commands(self) -> list[CommandEntry]:
         """Return the commands, sorted by path."""
-        return sorted((e for _, e in self._live(CommandEntry)), key=lambda e: e.path)
+        return sorted(self._live(CommandEntry), key=lambda e: e.path)
 
     def services(self, service: str | None = None) -> list[ServiceEntry]:
         """Return the running instances, of one service or of all."""
-        found = [e for _, e in self._live(ServiceEntry) if service in {None, e.service}]
+        found = [e for e in self._live(ServiceEntry) if service in {None, e.service}]
         return sorted(found, key=lambda e: (e.service, e.instance))
 
     def capable(self, capability: str) -> bool:
@@ -122,7 +129,11 @@ class Registry:
     async def wait_for(self, condition: Callable[[], bool], timeout: float) -> bool:
         """Wait until `condition` holds (it is asked after every change); False after `timeout`."""
         changed = asyncio.Event()
-        self._changed.append(changed.set)
+
+        def tell(_: str) -> None:
+            changed.set()
+
+        self.changed.append(tell)
         try:
             async with asyncio.timeout(timeout):
                 while not condition():
@@ -133,14 +144,14 @@ class Registry:
         except TimeoutError:
             return condition()
         finally:
-            self._changed.remove(changed.set)
+            self.changed.remove(tell)
         return True
 
-    def _live(self, kind: type[_Kind]) -> list[tuple[str, _Kind]]:
+    def _live(self, kind: type[_Kind]) -> list[_Kind]:
         now = _now()
         return [
-            (key, seen.entry)
-            for key, seen in self._seen.items()
+            seen.entry
+            for seen in self._seen.values()
             if isinstance(seen.entry, kind) and seen.until > now
         ]
 
@@ -152,14 +163,39 @@ class Registry:
         if is_deletion(headers):
             self._seen.pop(key, None)
         else:
-            entry = _read(key, data)
+            entry = self._read(key, data)
             if entry is None:
                 return
-            self._seen[key] = _Seen(entry, at + TTL_SECONDS)
+            self._seen[key] = _Seen(entry, at + _time_to_live(headers))
         self._forget_expired()
         self._chains_until = 0.0
-        for tell in list(self._changed):
-            tell()
+        for tell in list(self.changed):
+            tell(key)
+
+    def _read(self, key: str, data: bytes) -> Contract | None:
+        kind = _KINDS.get(key.partition(".")[0])
+        if kind is None:
+            return None
+        try:
+            entry = kind.from_json(data)
+        except InvalidBody as error:
+            self._refuse(key, str(error))
+            return None
+        reason = _unfit(entry, key)
+        if reason:
+            self._refuse(key, reason)
+            return None
+        self._refused.pop(key, None)
+        return entry
+
+    def _refuse(self, key: str, reason: str) -> None:
+        """Say once, not at every refresh, why an entry is left out."""
+        if self._refused.get(key) == reason:
+            return
+        if len(self._refused) >= _MOST_REFUSED:
+            self._refused.clear()
+        self._refused[key] = reason
+        log.warning("registry entry ignored", key=key, reason=reason)
 
     def _forget_expired(self) -> None:
         now = _now()
@@ -180,15 +216,38 @@ class Registry:
             log.warning("registry not read; will hear of entries as they refresh", why=str(error))
 
 
-def _read(key: str, data: bytes) -> Contract | None:
-    kind = _KINDS.get(key.partition(".")[0])
-    if kind is None:
-        return None
-    try:
-        return kind.from_json(data)
-    except InvalidBody as error:
-        log.warning("registry entry ignored", key=key, reason=str(error))
-        return None
+def _unfit(entry: Contract, key: str) -> str:
+    """Say why an entry that can be read is no good; empty = it is."""
+    own = _key_of(entry)
+    if own != key:
+        return f"what it offers belongs under {own}"
+    # A model's provider would refuse the whole request for one bad schema in it.
+    if isinstance(entry, ToolEntry):
+        return schema_fault(entry.definition.function.parameters)
+    return ""
+
+
+def _key_of(entry: Contract) -> str:
+    """Return the key under which an entry has to stand: one name, one entry."""
+    match entry:
+        case HookEntry():
+            return hook_key(entry.hook, entry.plugin)
+        case PromptEntry():
+            return prompt_key(entry.plugin, entry.id)
+        case ToolEntry():
+            return tool_key(entry.name)
+        case CommandEntry():
+            return command_key(entry.path)
+        case ServiceEntry():
+            return service_key(entry.service, entry.instance)
+        case _:
+            return ""
+
+
+def _time_to_live(headers: dict[str, str]) -> float:
+    """Return the seconds that an entry was written for."""
+    stated = _WHOLE_SECONDS.fullmatch(headers.get(TTL_HEADER, ""))
+    return float(stated[1]) if stated is not None else TTL_SECONDS
 
 
 def _now() -> float:

@@ -43,9 +43,13 @@ def fit(result: ToolResult, limit: int, catalogue: Catalogue) -> ToolResult:
     """Cut a result whose body would exceed `limit` bytes, saying how long it was (TOOL-8)."""
     if len(result.to_json()) <= limit:
         return result
-    marker = catalogue.text("toolResultCut", length=len(result.content))
+    length = len(result.content)
+    marker = catalogue.text("toolResultCut", length=length)
     keep = limit // 8
-    return ToolResult(content=result.content[:keep] + marker)
+    return ToolResult(
+        content=result.content[:keep] + marker,
+        original_length=length if length > keep else None,
+    )
 
 
 def _plain(value: object, above: tuple[int, ...]) -> object:  # noqa: PLR0911 - one line a type

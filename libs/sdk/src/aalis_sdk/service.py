@@ -21,11 +21,12 @@ import nats.js.errors
 from aalis_contracts.errors import Fault
 from aalis_contracts.registry import ServiceEntry
 from aalis_contracts.subjects import service_key
-from aalis_sdk import logs, topology, tracing
+from aalis_sdk import failpoints, logs, topology, tracing
 from aalis_sdk.buckets import Bucket
 from aalis_sdk.logs import Log
 from aalis_sdk.mesh import Absent, Mesh
 from aalis_sdk.registry import REFRESH_SECONDS, TTL_SECONDS, Registry
+from aalis_sdk.serving import end
 from aalis_sdk.settings import MeshSettings, SettingsError, load
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 
 log = Log(__name__)
 VERSION: Final = "0.1.0"
+_FIRST_PAUSE: Final = 0.05
+_PATIENT_PAUSE: Final = 1.0
+"""Seconds between two looks at what is missing, when it is long in coming."""
 
 Settings = TypeVar("Settings", bound=MeshSettings)
 
@@ -70,6 +74,7 @@ def run(
     try:
         settings = load(settings_type)
         logs.configure(name, settings.instance, settings.log_level)
+        failpoints.enable(settings.failpoints)
         tracing.configure(f"aalis-{name}", settings.instance, settings.otlp_endpoint)
         asyncio.run(_Process(name, settings, build).live())
     except (SettingsError, StartFailed) as error:
@@ -91,8 +96,8 @@ def run_plugin(plugin: Plugin) -> None:
 class PluginService:
     """A plugin as a whole service: it is ready when it has offered everything."""
 
-    def __init__(self, plugin: Plugin, mesh: Mesh, registry: Registry) -> None:
-        self.capabilities: list[str] = []
+    def __init__(self, plugin: Plugin, mesh: Mesh, registry: Registry, *capabilities: str) -> None:
+        self.capabilities = list(capabilities)
         self._plugin = plugin
         self._mesh = mesh
         self._registry = registry
@@ -135,10 +140,7 @@ class _Process:
             life = asyncio.create_task(self._serve())
             leave = asyncio.create_task(self._leaving.wait())
             await asyncio.wait({life, leave}, return_when=asyncio.FIRST_COMPLETED)
-            leave.cancel()
-            if not life.done():
-                life.cancel()
-            await asyncio.gather(life, return_exceptions=True)
+            await end(leave, life)
             await self._leave()
             if not life.cancelled() and (error := life.exception()) is not None:
                 raise error
@@ -201,16 +203,20 @@ class _Process:
             raise StartFailed(message) from None
 
     async def _await_topology(self) -> None:
+        # In a stack that comes up whole somebody is applying it right now: look again at once.
+        pause = _FIRST_PAUSE
         while missing := await topology.verify(self._mesh.js):
             if await topology.restore(self._mesh.js, missing):
                 log.info("streams in memory were made again", streams=missing)
                 continue
-            log.warning(
-                "topology is incomplete; run: aalis topology apply",
-                missing=missing[:5],
-                count=len(missing),
-            )
-            await asyncio.sleep(1.0)
+            if pause >= _PATIENT_PAUSE:
+                log.warning(
+                    "topology is incomplete; run: aalis topology apply",
+                    missing=missing[:5],
+                    count=len(missing),
+                )
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _PATIENT_PAUSE)
 
     def _restore_soon(self) -> None:
         self._restoring = asyncio.create_task(self._restore())
@@ -239,7 +245,7 @@ class _Process:
             # Without a server the entry expires by itself; leaving does not wait for one.
             if self._mesh.connected:
                 with contextlib.suppress(Fault, Absent, nats.errors.Error):
-                    await bucket.delete(key)
+                    await bucket.delete(key, ttl_seconds=TTL_SECONDS)
 
     async def _leave(self) -> None:
         log.info("leaving")

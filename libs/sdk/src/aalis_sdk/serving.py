@@ -29,6 +29,7 @@ log = Log(__name__)
 
 HEADROOM: Final = 4096
 """Bytes of the server's `max_payload` that are left for headers."""
+_CANCEL_AGAIN_SECONDS: Final = 5.0
 
 
 class Offer:
@@ -48,6 +49,7 @@ class Offer:
         self._running: set[asyncio.Task[None]] = set()
         self._subscriber: Any = None
         self._withdrawing: asyncio.Task[None] | None = None
+        self._quiet = asyncio.Event()
 
     async def start(self, subscriber: Any) -> None:  # noqa: ANN401 - FastStream's type is internal
         """Begin to serve what a FastStream subscriber hears."""
@@ -60,6 +62,10 @@ class Offer:
         if self._withdrawing is None:
             self._withdrawing = asyncio.create_task(self._withdraw())
         await asyncio.shield(self._withdrawing)
+
+    async def quiet(self) -> None:
+        """Wait until a withdrawn offer takes no more messages; what runs may go on running."""
+        await self._quiet.wait()
 
     async def _accept(self, message: NatsMessage) -> None:
         # Waiting here holds the next message back: the client keeps it, and nothing is lost.
@@ -77,6 +83,7 @@ class Offer:
         subscription, self._subscriber.subscription = self._subscriber.subscription, None
         if subscription is not None:
             await hush(self._client, subscription, self._grace)
+        self._quiet.set()
         await finish(self._running, deadline - asyncio.get_running_loop().time())
         await self._subscriber.stop()
 
@@ -111,9 +118,21 @@ async def finish(tasks: set[asyncio.Task[None]], seconds: float) -> None:
     running = set(tasks)
     if running:
         _, running = await asyncio.wait(running, timeout=max(0.0, seconds))
-    for task in running:
-        task.cancel()
-    await asyncio.gather(*running, return_exceptions=True)
+    await end(*running)
+
+
+async def end(*tasks: asyncio.Task[Any]) -> None:
+    """Cancel tasks and wait until they have ended; how they end is not looked at.
+
+    Again and again: in Python 3.11 `asyncio.wait_for`, and so every wait of the client for an
+    answer, loses a cancel that arrives together with the answer.
+    """
+    running = {task for task in tasks if not task.done()}
+    while running:
+        for task in running:
+            task.cancel()
+        _, running = await asyncio.wait(running, timeout=_CANCEL_AGAIN_SECONDS)
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def answer(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -43,6 +44,8 @@ class MeshSettings(BaseSettings):
     """Their port; 0 = a free one, -1 = not served."""
     grace_seconds: Annotated[float, Field(gt=0)] = 20.0
     """How long running work may go on after SIGTERM, in seconds."""
+    failpoints: Path | None = None
+    """Directory in which points of failure are armed, for chaos runs; none = there are none."""
     log_level: str = "INFO"
     """DEBUG, INFO, WARNING or ERROR."""
     otlp_endpoint: str | None = Field(default=None, validation_alias="OTEL_EXPORTER_OTLP_ENDPOINT")
@@ -56,6 +59,17 @@ class MeshSettings(BaseSettings):
             raise ValueError(message)
         return value
 
+    @field_validator("tz")
+    @classmethod
+    def _known_zone(cls, value: str) -> str:
+        _zone(value)
+        return value
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """The time zone that `tz` names."""
+        return _zone(self.tz)
+
     @field_validator("log_level")
     @classmethod
     def _known_level(cls, value: str) -> str:
@@ -63,6 +77,14 @@ class MeshSettings(BaseSettings):
             message = "use DEBUG, INFO, WARNING or ERROR"
             raise ValueError(message)
         return value.upper()
+
+
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        message = "not an IANA time zone, such as UTC or Asia/Shanghai"
+        raise ValueError(message) from None
 
 
 AnySettings = TypeVar("AnySettings", bound=BaseSettings)

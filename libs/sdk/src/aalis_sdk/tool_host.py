@@ -16,12 +16,13 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Final, Literal
 
 from aalis_contracts.contract import Contract
-from aalis_contracts.errors import InvalidRequest
+from aalis_contracts.errors import Fault, InvalidRequest
 from aalis_contracts.subjects import kv_key
 from aalis_contracts.tools import ToolCallContext, ToolResult, error_result
 from aalis_sdk import tracing
 from aalis_sdk.arguments import schema_problems
 from aalis_sdk.buckets import Bucket, Record
+from aalis_sdk.failpoints import failpoint
 from aalis_sdk.logs import Log
 from aalis_sdk.results import as_result, failure_text, fit
 from aalis_sdk.topology import TOOL_RESULTS
@@ -41,6 +42,8 @@ BEAT_SECONDS: Final = 1.0
 DEAD_AFTER_SECONDS: Final = 4.0
 _POLL_SECONDS: Final = 0.1
 _LONGEST_KEY: Final = 256
+MOST_ASKERS: Final = 8
+"""How many may wait for one call at once."""
 
 
 class CallRecord(Contract):
@@ -69,9 +72,12 @@ class ToolHost:
         self._records = Bucket(mesh, TOOL_RESULTS)
         self._host = uuid.uuid4().hex
         self._running: dict[str, asyncio.Task[ToolResult]] = {}
+        self._askers: dict[str, list[asyncio.Future[None]]] = {}
 
     async def call(self, tool: Tool, request: ToolCallRequest) -> ToolResult:
         """Answer one call: with the stored result, the running call's, or a new one's."""
+        if not tool.entry.open_to(request.context.enabled_groups):
+            return error_result(self._catalogue.text("toolNotFound", name=request.name))
         problems = schema_problems(tool.entry.definition.function.parameters, request.args)
         if problems:
             return error_result(self._catalogue.text("schemaProblems", problems=problems))
@@ -79,18 +85,40 @@ class ToolHost:
         if not key:
             message = "context.key is empty; every call needs its own key"
             raise InvalidRequest(message)
+        failpoint("tool.asked")
         task = self._running.get(key)
         if task is None:
             task = asyncio.create_task(self._once(tool, request))
             self._running[key] = task
-            task.add_done_callback(lambda _: self._running.pop(key, None))
-        # Whoever asked may give up; the call itself goes on, and its result is kept.
+            task.add_done_callback(lambda _: self._ended(key))
+        await self._wait(key, task)
+        return (
+            error_result(self._catalogue.text("cancelled")) if task.cancelled() else task.result()
+        )
+
+    async def _wait(self, key: str, task: asyncio.Task[ToolResult]) -> None:
+        """Wait for a call; whoever asked may give up, the call goes on and its result is kept.
+
+        A caller asks again every few seconds, and who asked before is gone by then. Were each kept
+        waiting, one long call would take all slots of its tool: the oldest makes room.
+        """
+        asker = asyncio.get_running_loop().create_future()
+        askers = self._askers.setdefault(key, [])
+        askers.append(asker)
+        if len(askers) > MOST_ASKERS:
+            askers.pop(0).set_result(None)
         try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            if task.cancelled():
-                return error_result(self._catalogue.text("cancelled"))
-            raise
+            await asyncio.wait({task, asker}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if asker in askers:
+                askers.remove(asker)
+        if not task.done():
+            message = "the call goes on; it was asked for again too often to answer everybody"
+            raise Fault(message, "conflict")
+
+    def _ended(self, key: str) -> None:
+        del self._running[key]
+        self._askers.pop(key, None)
 
     async def cancel(self, cancel: ToolCancel) -> None:
         """Stop a call that nobody waits for any more, if it runs here."""
@@ -147,6 +175,7 @@ class ToolHost:
     async def _run(
         self, tool: Tool, request: ToolCallRequest, key: str, revision: int
     ) -> ToolResult:
+        failpoint("tool.recorded")
         beat = _Beat(self._records, key, self._host, revision)
         beating = asyncio.create_task(beat.keep())
         try:
@@ -156,6 +185,7 @@ class ToolHost:
         finally:
             beating.cancel()
             await asyncio.gather(beating, return_exceptions=True)
+        failpoint("tool.ran")
         limit = self._mesh.client.max_payload // 2
         return await self._finish(key, beat.revision, fit(result, limit, self._catalogue))
 
@@ -185,6 +215,7 @@ class ToolHost:
         kept = await self._records.update(
             key, finished, revision, f"{self._host}.{key}.{revision}.end"
         )
+        failpoint("tool.finished")
         if kept is not None:
             return result
         record: Record | None = await self._records.get(key)

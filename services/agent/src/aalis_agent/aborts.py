@@ -14,6 +14,7 @@ from aalis_agent.endings import note_unprepared
 from aalis_agent.lane import Forgotten, find_waiting, hold, read_turn
 from aalis_agent.ports import Journal, Lost, Recorded
 from aalis_contracts.journal import TurnEnded
+from aalis_sdk.failpoints import failpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,8 +79,10 @@ class Aborts:
             # Whoever comes next must know of rows that are not saved yet, should we die here.
             lane.owed_from = owed_before or lane.start_seq
         await lane.append(TurnEnded(outcome="aborted", at=self._now()))
+        failpoint("agent.abort.recorded")
         turn = lane.turn
         await self._outbound.abort(turn.session_id, turn.lane, turn.turn_id, "aborted")
+        failpoint("agent.abort.signalled")
         if await self._endings.complete(turn):
             self._debts.remember(turn.session_id, turn.lane)
         elif lane.owed_from != owed_before:

@@ -6,7 +6,6 @@ import asyncio
 import os
 import time
 from typing import TYPE_CHECKING
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from aalis_agent.aborts import Aborts
 from aalis_agent.adapters.contributors_rpc import MeshContributors
@@ -15,10 +14,10 @@ from aalis_agent.adapters.journal_jetstream import JetStreamJournal
 from aalis_agent.adapters.memory_rpc import MeshMemory
 from aalis_agent.adapters.models_llm import LlmModels
 from aalis_agent.adapters.outbound_nats import MeshOutbound
-from aalis_agent.adapters.sessions_kv import KvSettings, MeshPersonas
+from aalis_agent.adapters.sessions_kv import KvRecords, KvSettings, MeshPersonas
 from aalis_agent.adapters.tools_rpc import MeshTools
 from aalis_agent.adapters.vocabulary_tiktoken import Counters
-from aalis_agent.commands import agent_commands
+from aalis_agent.commands import AgentCommands
 from aalis_agent.debts import Debts
 from aalis_agent.endings import Endings
 from aalis_agent.intake import Intake
@@ -40,12 +39,11 @@ from aalis_sdk.delivery import Policy, Puller
 from aalis_sdk.logs import Log
 from aalis_sdk.mesh import Absent
 from aalis_sdk.service import StartFailed, run
+from aalis_sdk.serving import end
 from aalis_sdk.sessions import Sessions
 from aalis_sdk.topology import AGENT_CONSUMER, AGENT_INBOX
 
 if TYPE_CHECKING:
-    from datetime import tzinfo
-
     from aalis_agent.tokens import Counter
     from aalis_sdk.mesh import Mesh, Offer
     from aalis_sdk.registry import Registry
@@ -74,7 +72,14 @@ class Agent:
         self._debts = Debts(parts.journal, parts.memory, self._texts, log)
         self._aborts = Aborts(parts.journal, parts.outbound, parts.endings, self._debts, _now)
         self._intake = Intake(parts, self._debts, settings.instance, settings.max_deliver)
-        self._commands = agent_commands(self._aborts, self._texts)
+        self._commands = AgentCommands(
+            aborts=self._aborts,
+            models=self._models,
+            personas=parts.personas,
+            records=KvRecords(self._sessions),
+            default_llm=settings.default_llm,
+            texts=self._texts,
+        ).plugin()
         self._puller = Puller(
             mesh,
             AGENT_INBOX,
@@ -117,7 +122,7 @@ class Agent:
             usage_log=UsageLog(),
             calibrations={},
             options=_options(settings),
-            zone=_zone(settings.tz),
+            zone=settings.zone,
             now=_now,
             log=log,
         )
@@ -147,9 +152,7 @@ class Agent:
     async def stop(self) -> None:
         """Stop taking; hand running turns back at a step boundary, within the grace period."""
         self._intake.leave()
-        for chore in self._chores:
-            chore.cancel()
-        await asyncio.gather(*self._chores, return_exceptions=True)
+        await end(*self._chores)
         await self._puller.drain(self._settings.grace_seconds * 0.8)
         await self._commands.detach()
         for offer in self._offers:
@@ -232,14 +235,6 @@ def _options(settings: AgentSettings) -> Options:
         tool_result_max_ratio=settings.tool_result_max_ratio,
         trim_threshold_ratio=settings.trim_threshold_ratio,
     )
-
-
-def _zone(name: str) -> tzinfo:
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError):
-        message = f"AALIS_TZ={name!r}: not an IANA time zone, such as UTC or Asia/Shanghai"
-        raise StartFailed(message) from None
 
 
 def _now() -> int:

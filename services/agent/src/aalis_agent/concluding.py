@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aalis_agent.reply import joined_reasoning, model_info, segments_of
+from aalis_agent.reply import cleaned, joined_reasoning, model_info, segments_of
 from aalis_contracts.hooks import REPLY_BEFORE, ReplyBeforeData
 from aalis_contracts.journal import ReplyRetried, TurnReplying
 from aalis_contracts.text import well_formed
@@ -19,7 +19,9 @@ async def conclude(parts: Parts, lane: Lane, bench: Bench) -> TurnReplying | Rep
     """Run `agent:reply:before` on the last response, and decide (SPEC AG-50 to AG-55)."""
     turn = lane.turn
     last = turn.rounds[-1]
-    text = last.response.content or ""
+    text, leaked = cleaned(last.response.content or "")
+    if leaked:
+        parts.log.warning("leaked special tokens removed", count=leaked, turn=turn.answer_id)
     data = ReplyBeforeData(
         content=text,
         attempt=last.reply_attempt,
@@ -27,6 +29,9 @@ async def conclude(parts: Parts, lane: Lane, bench: Bench) -> TurnReplying | Rep
         turn_id=turn.answer_id,
         platform=turn.answered.message.platform,
         user_id=turn.answered.message.user_id,
+        persona=bench.config.persona,
+        disable_output_format=bench.config.disable_output_format,
+        client_side_json_rendering=bench.config.client_side_json_rendering,
     )
     if parts.interceptors.anyone(REPLY_BEFORE):
         data = (await parts.interceptors.run(REPLY_BEFORE, data)).data
@@ -48,7 +53,7 @@ async def conclude(parts: Parts, lane: Lane, bench: Bench) -> TurnReplying | Rep
     return TurnReplying(
         outcome="silent" if silent else "replied",
         content="" if silent else content,
-        archive_content=data.archive_content,
+        archive_content=None if silent or archive == content else archive,
         visible_content=data.visible_content,
         reasoning_content=joined_reasoning(turn),
         last_reasoning=last.response.reasoning_content,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from aalis_agent.lane import fold_records, split_turns
 from aalis_agent.ports import Journal, Lost, Memory, Recorded, Refused, Unavailable
 from aalis_agent.reply import rows, rows_of_aborted
+from aalis_sdk.failpoints import failpoint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,6 +75,7 @@ class Debts:
             return
         records = await self._journal.read(session_id, lane, last.entry.owed_from)
         await self._pay(turns_of(records))
+        failpoint("agent.debt.paid")
         paid = last.entry.model_copy(
             update={"owed_from": None, "facts": [], "start_seq": last.entry.start_seq or last.seq}
         )

@@ -25,6 +25,7 @@ from aalis_contracts.events import ToolExecute, TurnAfter
 from aalis_contracts.journal import InputPrepared, RowsSaved, TurnEnded, TurnPlanned
 from aalis_contracts.subjects import turn_id
 from aalis_contracts.tools import error_result
+from aalis_sdk.failpoints import failpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,6 +106,7 @@ class Endings:
         ended = TurnEnded(turn_id=earlier.turn_id, outcome=outcome, at=self._now())
         if await self.complete(replace(earlier, ended=ended), SETTLED_BLOCK):
             lane.owed_from = lane.owed_from or start_seq
+        failpoint("agent.settled")
         lane.note(ended)
 
     async def complete(self, turn: Turn, block: int | None = None) -> bool:
@@ -139,6 +141,7 @@ class Endings:
         missing = [row for row in kept if (row.index or 0) > turn.saved_to]
         if not missing:
             return False
+        failpoint("agent.rows.saving")
         try:
             await self._memory.save(turn.session_id, missing)
         except Unavailable:
@@ -146,6 +149,7 @@ class Endings:
         except Refused as error:
             # Asking again would be refused again, and would hold up whatever else is owed.
             self._log.warning("rows are not saved", turn=turn.turn_id, why=str(error))
+        failpoint("agent.rows.saved")
         return False
 
     async def _announce(self, turn: Turn, ended: TurnEnded, block: int | None) -> None:

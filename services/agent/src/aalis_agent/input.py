@@ -8,6 +8,7 @@ from aalis_agent.lane import IDLE
 from aalis_agent.ports import Refused, Unavailable
 from aalis_contracts.hooks import INPUT_BEFORE, InputBeforeData
 from aalis_contracts.journal import InputPrepared
+from aalis_sdk.failpoints import failpoint
 
 if TYPE_CHECKING:
     from aalis_agent.parts import Parts
@@ -34,6 +35,7 @@ async def prepare(parts: Parts, session_id: str, waiting: Waiting) -> InputPrepa
         incoming = chain.data.message.model_copy(update=home)
         metadata = chain.data.metadata
         stopped_by = chain.stopped_by
+    failpoint("agent.input.hooked")
     archived: Message | None = None
     owed = False
     if stopped_by is None and incoming.source != IDLE:
@@ -43,6 +45,7 @@ async def prepare(parts: Parts, session_id: str, waiting: Waiting) -> InputPrepa
             owed = True
         except Refused as error:
             parts.log.warning("input is not archived", input=waiting.seq, why=str(error))
+    failpoint("agent.input.archived")
     return InputPrepared(
         input_seq=waiting.seq,
         message=incoming,

@@ -12,7 +12,7 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aalis_agent.lane import Covered, Lane, take
+from aalis_agent.lane import Covered, Lane, finished, take
 from aalis_agent.ports import HandBack, Lost, Unavailable
 from aalis_agent.turn import TurnRunner
 from aalis_contracts.contract import InvalidBody
@@ -161,7 +161,8 @@ class Intake:
 
     async def _complete(self, turn: Turn) -> None:
         """Do what is due after the last fact of a turn, in case its owner died before it could."""
-        await self._parts.endings.complete(turn)
+        if await self._parts.endings.complete(turn):
+            self._debts.remember(turn.session_id, turn.lane)
         error = turn.ended.error if turn.ended is not None else None
         if error is not None and error.startswith(GIVEN_UP):
             raise Reject(error, turn.turn_id)
@@ -191,6 +192,11 @@ class Intake:
             return
         if not last.entry.ended:
             raise Leave("another replica has resumed this turn")
+        # Somebody ended it in our place, and may have died before anybody was told: our delivery
+        # is the last one that can see to it.
+        ended = await finished(self._parts.journal, last)
+        if ended is not None:
+            await self._complete(ended)
 
     def _is_hopeless(self, lane: Lane) -> bool:
         """Say whether this turn has failed too often; what it has promised is always kept."""

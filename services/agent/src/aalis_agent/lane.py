@@ -23,6 +23,7 @@ from aalis_contracts.journal import (
     TurnStarted,
 )
 from aalis_contracts.subjects import turn_id
+from aalis_sdk.failpoints import failpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -137,7 +138,11 @@ class Lane:
             facts=list(facts),
         )
         key = f"{self.turn.owner}.{self.last_seq}"
+        for fact in facts:
+            failpoint(f"agent.append.{fact.type}")
         self.last_seq = await self._journal.append(entry, self.last_seq, key)
+        for fact in facts:
+            failpoint(f"agent.appended.{fact.type}")
         self._durable = fold(self._durable, facts)
         if self.start_seq is None:
             self.start_seq = self.last_seq
@@ -166,14 +171,15 @@ async def take(  # noqa: PLR0913 - what a delivery says, and who we are
                 if last.entry.carrier != seq:
                     return Covered()
                 if last.entry.ended:
-                    return Covered(await _finished(journal, last))
+                    return Covered(await finished(journal, last))
                 return await _resume(journal, last, owner, delivered, now())
             return await _take_new(journal, session_id, lane, last, seq, owner, now())
         except Lost:
             continue
 
 
-async def _finished(journal: Journal, last: Recorded) -> Turn | None:
+async def finished(journal: Journal, last: Recorded) -> Turn | None:
+    """Return the turn that the lane's newest entry belongs to; None if its beginning is gone."""
     try:
         return await read_turn(journal, last)
     except Forgotten:
@@ -197,7 +203,7 @@ async def _take_new(  # noqa: PLR0913, PLR0917 - as take
     covered = waiting[: max(MAX_INPUTS, place + 1)]
     running = None
     if last is not None and not last.entry.ended:
-        running = await _finished(journal, last)
+        running = await finished(journal, last)
     taken = await _start(
         journal, session_id, lane, last, running, covered, carrier=seq, owner=owner, at=at
     )

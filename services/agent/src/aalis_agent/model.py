@@ -25,6 +25,8 @@ from aalis_llm.errors import ModelError, person_line
 from aalis_llm.response import Collected
 from aalis_llm.retry import Attempt
 from aalis_sdk import tracing
+from aalis_sdk.arguments import schema_fault
+from aalis_sdk.failpoints import failpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -151,10 +153,12 @@ async def _read(question: _Question, request: ChatRequest, span: Span) -> ChatRe
             first = not collected.begun
             collected.add(event)
             if first and collected.begun:
+                failpoint("agent.model.streaming")
                 waited = asyncio.get_running_loop().time() - began
                 span.set_attribute(tracing.TIME_TO_FIRST_CHUNK, waited)
             await frames.write(event)
     await frames.close()
+    failpoint("agent.model.answered")
     return collected.response()
 
 
@@ -211,7 +215,19 @@ async def _before(question: _Question) -> list[ToolDefinition]:
         parts.log.warning("agent:llm:before was stopped; the call goes on", plugin=chain.stopped_by)
     if chain.data.messages:
         bench.messages = chain.data.messages
-    return chain.data.tools
+    return _askable(parts, chain.data.tools)
+
+
+def _askable(parts: Parts, tools: Sequence[ToolDefinition]) -> list[ToolDefinition]:
+    """Leave out what an interceptor put there and a provider would refuse the request for."""
+    kept: dict[str, ToolDefinition] = {}
+    for tool in tools:
+        twice = "its name is there twice" if tool.name in kept else ""
+        if why := twice or schema_fault(tool.function.parameters):
+            parts.log.warning("tool left out of the call", tool=tool.name, why=why)
+        else:
+            kept[tool.name] = tool
+    return list(kept.values())
 
 
 async def _after(parts: Parts, bench: Bench, response: ChatResponse) -> ChatResponse:

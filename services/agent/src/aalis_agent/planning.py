@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from aalis_agent.budgets import Budgets, plan_budgets
@@ -15,7 +16,7 @@ from aalis_agent.history import shown_history
 from aalis_agent.ports import Refused, Unavailable
 from aalis_agent.prompt import Clock, base_list
 from aalis_agent.prompt import Turn as PromptTurn
-from aalis_agent.reply import group_messages
+from aalis_agent.reply import cleaned, group_messages
 from aalis_agent.resolution import Unresolved, resolve
 from aalis_contracts.journal import TurnPlanned
 from aalis_contracts.messages import Message, ModelRef
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from aalis_contracts.models import ModelEntry
     from aalis_contracts.registry import ToolEntry
     from aalis_contracts.rpc import PersonaPrompt
-
-ALL_GROUPS = "*"
 
 
 @dataclass(slots=True)
@@ -134,11 +133,7 @@ def iteration_limit(config: SessionConfig, default: int) -> int:
 def offered(tools: Sequence[ToolEntry], groups: Sequence[str] | None) -> list[ToolEntry]:
     """Return the tools for these groups, sorted by name (SPEC AG-23)."""
     enabled = set(groups or ())
-    chosen = [
-        entry
-        for entry in tools
-        if not entry.groups or ALL_GROUPS in enabled or enabled.intersection(entry.groups)
-    ]
+    chosen = [entry for entry in tools if entry.open_to(enabled)]
     return sorted(chosen, key=lambda entry: entry.name)
 
 
@@ -190,7 +185,7 @@ def _entry(parts: Parts, turn: Turn) -> ModelEntry:
 def _text_before(turn: Turn, retry: int) -> str | None:
     """Return the text that the format retry number `retry` was about."""
     texts = [one.response.content for one in turn.rounds if one.reply_attempt == retry]
-    return texts[-1] if texts else None
+    return cleaned(texts[-1] or "")[0] if texts else None
 
 
 def _prompt_turn(
@@ -224,8 +219,10 @@ async def _history(parts: Parts, turn: Turn) -> list[Message]:
     before = turn.answered.input_seq
     rows = await read_history(parts, turn.session_id, limit, before)
     shown = shown_history(rows, now=parts.now(), zone=parts.zone, before=before)
-    if shown.dropped:
-        parts.log.warning("incomplete tool groups left out", count=shown.dropped)
+    # The window's edge may cut a group in two; what else lacks its other half is worth a word.
+    cut = sum(1 for _ in takewhile(lambda row: row.role == "tool", rows))
+    if shown.dropped > cut:
+        parts.log.warning("incomplete tool groups left out", count=shown.dropped - cut)
     return shown.messages
 
 

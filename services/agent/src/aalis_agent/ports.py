@@ -7,7 +7,7 @@ answers no raises `Refused`: the turn goes on without it and does not ask again.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -18,8 +18,8 @@ from aalis_contracts.journal import JournalEntry
 from aalis_contracts.messages import IncomingMessage, Message, OutgoingMessage, StreamFrame
 from aalis_contracts.models import ChatChunk, ChatRequest, ModelEntry
 from aalis_contracts.registry import PromptEntry, ToolEntry
-from aalis_contracts.rpc import PersonaPrompt
-from aalis_contracts.sessions import SessionConfig
+from aalis_contracts.rpc import CommandContext, PersonaPrompt
+from aalis_contracts.sessions import SessionConfig, SessionInfo
 from aalis_contracts.tools import ToolCallRequest, ToolResult
 from aalis_llm.retry import Attempt
 
@@ -28,11 +28,15 @@ Seen_co = TypeVar("Seen_co", bound=Contract, covariant=True)
 
 
 class Unavailable(Exception):
-    """A collaborator does not answer now; the message names it and says why."""
+    """A collaborator does not answer now; the message names it and says why.
 
-    def __init__(self, what: str, why: str) -> None:
+    `begun`: it was there when it was asked, so what was asked for may have happened.
+    """
+
+    def __init__(self, what: str, why: str, *, begun: bool = False) -> None:
         super().__init__(f"{what} is absent: {why}")
         self.what = what
+        self.begun = begun
 
 
 class Refused(Exception):
@@ -188,8 +192,13 @@ class Tools(Protocol):
         """Return what is offered now, sorted by name."""
         ...
 
-    async def call(self, entry: ToolEntry, request: ToolCallRequest) -> ToolResult:
-        """Have a call executed once under its key; raise `Unavailable` or TimeoutError."""
+    async def call(
+        self, entry: ToolEntry, request: ToolCallRequest, *, begun: bool = False
+    ) -> ToolResult:
+        """Have a call executed once under its key; raise `Unavailable` or TimeoutError.
+
+        `begun`: it may have been sent before, so that its host may know more than we do.
+        """
         ...
 
     async def cancel(self, name: str, key: str, reason: str) -> None:
@@ -206,12 +215,49 @@ class Personas(Protocol):
         """Return the persona's texts, None without a persona service."""
         ...
 
+    async def names(self) -> list[str] | None:
+        """Return the personas that may be chosen, None when they cannot be listed now."""
+        ...
+
 
 class Settings(Protocol):
     """What is set for a session."""
 
     async def effective(self, session_id: str, platform: str) -> SessionConfig:
         """Return the effective settings (SPEC SES-4)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Sourced:
+    """A value of a setting, and the layer that says it (SPEC SES-4)."""
+
+    source: str
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class SessionView:
+    """A session's record, and for each setting all that is said of it, strongest first."""
+
+    record: SessionInfo | None
+    values: Mapping[str, Sequence[Sourced]]
+
+
+class SessionRecords(Protocol):
+    """The records of sessions, for whoever changes them; an unreadable one raises `Refused`."""
+
+    async def view(self, session_id: str, platform: str) -> SessionView:
+        """Return what is set for a session, and where; an unknown id has no record."""
+        ...
+
+    async def change(
+        self, context: CommandContext, change: Callable[[SessionInfo], SessionInfo]
+    ) -> SessionInfo:
+        """Write a change by compare-and-set, in a record made for it if there is none.
+
+        `change` may be asked again with a newer record (SPEC SES-2).
+        """
         ...
 
 

@@ -22,6 +22,7 @@ from aalis_contracts.messages import (
     AttachmentKind,
     IncomingMessage,
     Message,
+    sender_label,
 )
 from aalis_contracts.text import JsonObject
 
@@ -133,13 +134,6 @@ def current_message(turn: Turn) -> Message:
         timestamp=turn.said_at,
         images=list(turn.images) or None,
     )
-
-
-def sender_label(nickname: str | None, user_id: str | None) -> str | None:
-    """Return `nick(id)`, else what there is of the two (SPEC CON-41)."""
-    if nickname and user_id:
-        return f"{nickname}({user_id})"
-    return nickname or user_id or None
 
 
 def attachment_reference(

@@ -19,6 +19,8 @@ from aalis_contracts.messages import (
 )
 from aalis_contracts.text import JsonObject
 from aalis_contracts.tools import error_result
+from aalis_llm.leaked import without_markers
+from aalis_llm.tables import repair_tables
 
 SETTLED_BLOCK = 999
 """The block of frame numbers for whoever ends a turn in its owner's place (SPEC STR-2)."""
@@ -255,6 +257,12 @@ def model_info(turn: Turn, provider: str, model: str, now: int) -> ModelInfo:
         total_tokens=(prompt + completion) or None,
         elapsed_ms=max(0, now - (turn.asked_at or now)) or None,
     )
+
+
+def cleaned(text: str) -> tuple[str, int]:
+    """Return model text as a person may read it, and how many leaked markers went (AG-54)."""
+    bare, leaked = without_markers(text)
+    return repair_tables(bare), leaked
 
 
 def joined_reasoning(turn: Turn) -> str | None:

@@ -10,8 +10,11 @@ from aalis_agent.options import Options
 from aalis_contracts.catalogue import Catalogue
 from aalis_contracts.messages import ModelRef
 from aalis_contracts.models import ModelEntry
+from aalis_contracts.text import one_line
 
 EXAMPLES = 5
+WANTED_LIMIT = 200
+"""Characters of a name that does not exist that are said back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +36,25 @@ def resolve(
     A reference must match a contextId exactly; there is no silent fallback from one. The default
     is a preference: an unknown one gives way to the first entry (SPEC AG-1).
     """
-    chat = [entry for entry in entries if entry.can("chat")]
-    if not chat:
-        return Unresolved(_nothing(failed, texts))
     for reference in wanted:
         if reference is not None and reference.provider and reference.model:
-            context_id = f"{reference.provider}/{reference.model}"
-            found = _named(context_id, chat)
-            return found if found is not None else Unresolved(unknown(context_id, chat, texts))
-    preferred = _named(default, chat) if default else None
+            return named(f"{reference.provider}/{reference.model}", entries, failed, texts)
+    chat = _chat(entries)
+    if not chat:
+        return Unresolved(nothing(failed, texts))
+    preferred = _find(default, chat) if default else None
     return preferred if preferred is not None else chat[0]
+
+
+def named(
+    context_id: str, entries: Sequence[ModelEntry], failed: Sequence[str], texts: Catalogue
+) -> ModelEntry | Unresolved:
+    """Find a model by its whole contextId, or say that there is none, and which there are."""
+    chat = _chat(entries)
+    if not chat:
+        return Unresolved(nothing(failed, texts))
+    found = _find(context_id, chat)
+    return found if found is not None else Unresolved(unknown(context_id, chat, texts))
 
 
 def doubts(options: Options, entries: Sequence[ModelEntry]) -> list[str]:
@@ -74,14 +86,20 @@ def unknown(wanted: str, entries: Sequence[ModelEntry], texts: Catalogue) -> str
     """Return the text about a model that does not exist, with a few that do."""
     names = [entry.context_id for entry in entries]
     examples = ", ".join(names[:EXAMPLES])
-    return texts.text("unknownModel", wanted=wanted, total=len(names), examples=examples)
+    shown = one_line(wanted, WANTED_LIMIT)
+    return texts.text("unknownModel", wanted=shown, total=len(names), examples=examples)
 
 
-def _named(context_id: str, entries: Sequence[ModelEntry]) -> ModelEntry | None:
-    return next((entry for entry in entries if entry.context_id == context_id), None)
-
-
-def _nothing(failed: Sequence[str], texts: Catalogue) -> str:
+def nothing(failed: Sequence[str], texts: Catalogue) -> str:
+    """Return the text about having no model at all, naming the providers that have none."""
     if failed:
         return texts.text("noModelFailed", providers=", ".join(failed))
     return texts.text("noModel")
+
+
+def _chat(entries: Sequence[ModelEntry]) -> list[ModelEntry]:
+    return [entry for entry in entries if entry.can("chat")]
+
+
+def _find(context_id: str, entries: Sequence[ModelEntry]) -> ModelEntry | None:
+    return next((entry for entry in entries if entry.context_id == context_id), None)

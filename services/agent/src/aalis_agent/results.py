@@ -17,9 +17,12 @@ def result_limit(window: int, ratio: float) -> int:
     return floor(window * ratio * CHARACTERS_PER_TOKEN)
 
 
-def cut_result(content: str, limit: int, texts: Catalogue) -> str:
-    """Cut a result before it is stored, so that stored, sent and shown are the same."""
-    return cut(content, limit, texts.text("toolResultCut", length=len(content)))
+def cut_result(content: str, limit: int, texts: Catalogue, length: int | None = None) -> str:
+    """Cut a result before it is stored, so that stored, sent and shown are the same.
+
+    `length` is what it had before its host cut it, if it did.
+    """
+    return cut(content, limit, texts.text("toolResultCut", length=length or len(content)))
 
 
 def failure_of(error: BaseException) -> ToolResult:

@@ -12,15 +12,13 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from jsonschema import Draft202012Validator
-
 from aalis_agent.ports import ChainFailed, Unavailable
 from aalis_agent.results import cut_result, failure_of, result_limit
 from aalis_agent.together import together
 from aalis_contracts.events import ToolExecute
 from aalis_contracts.hooks import TOOL_AFTER, TOOL_BEFORE, ToolAfterData, ToolBeforeData
 from aalis_contracts.journal import ToolFinished, ToolStarted
-from aalis_contracts.text import parse_object, well_formed
+from aalis_contracts.text import MAX_CARRIED, parse_object, well_formed
 from aalis_contracts.tools import (
     InboundOrigin,
     ToolCallContext,
@@ -28,6 +26,8 @@ from aalis_contracts.tools import (
     ToolResult,
     error_result,
 )
+from aalis_sdk.arguments import schema_problems
+from aalis_sdk.failpoints import failpoint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,13 +48,17 @@ COMPRESS = "memory_compress"
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A call that may be sent: its tool, and the arguments as executed."""
+    """A call that may be sent: its tool, and the arguments as executed.
+
+    `sent_before`: an earlier owner of the turn has, or may have, sent it already.
+    """
 
     index: int
     call: ToolCall
     entry: ToolEntry
     args: JsonObject
     context: ToolCallContext
+    sent_before: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +112,7 @@ async def _prepare(
             # Its host is gone, and with it the only one who knows whether the call was made.
             unknown = error_result(parts.texts.text("outcomeUnknown"))
             return Answered(index, unknown, shown=started.args)
-        return Ready(index, call, entry, started.args, context)
+        return Ready(index, call, entry, started.args, context, sent_before=True)
     if one.response.finish_reason in {"length", "content_filter"}:
         return Answered(index, error_result(parts.texts.text("callCutOff")), refused=True)
     args = parse_arguments(call.function.arguments)
@@ -178,9 +182,11 @@ async def _execute(parts: Parts, lane: Lane, bench: Bench, one: Round, ready: Re
     key = ready.context.key
     await parts.outbound.tool_event(_event(lane, ready, None), key)
     result = await _call(parts, ready)
+    failpoint("agent.tool.answered")
     result = await _reworked(parts, ready, result)
     limit = result_limit(bench.entry.context_length, parts.options.tool_result_max_ratio)
-    content = cut_result(well_formed(result.content), limit, parts.texts)
+    text = well_formed(result.content)
+    content = cut_result(text, limit, parts.texts, result.original_length)
     cut = ToolResult(content=content or parts.texts.text("noOutput"), images=result.images)
     await parts.outbound.tool_event(_event(lane, ready, cut.content), key)
     await lane.append(_finished(parts, lane, one, Answered(ready.index, cut)))
@@ -189,7 +195,7 @@ async def _execute(parts: Parts, lane: Lane, bench: Bench, one: Round, ready: Re
 async def _call(parts: Parts, ready: Ready) -> ToolResult:
     request = ToolCallRequest(name=ready.entry.name, args=ready.args, context=ready.context)
     try:
-        return await parts.tools.call(ready.entry, request)
+        return await parts.tools.call(ready.entry, request, begun=ready.sent_before)
     except TimeoutError:
         await parts.tools.cancel(ready.entry.name, ready.context.key, "timeout")
         seconds = f"{ready.entry.timeout_ms / 1000:g}"
@@ -199,7 +205,10 @@ async def _call(parts: Parts, ready: Ready) -> ToolResult:
         return error_result(text)
     except Unavailable as error:
         parts.log.warning("tool is absent", tool=ready.entry.name, why=str(error))
-        return error_result(parts.texts.text("toolServiceAbsent", name=ready.entry.name))
+        text = parts.texts.text("toolServiceAbsent", name=ready.entry.name)
+        if ready.entry.retry == "never" and error.begun:
+            text += " " + parts.texts.text("outcomeUnknown")
+        return error_result(text)
 
 
 async def _reworked(parts: Parts, ready: Ready, result: ToolResult) -> ToolResult:
@@ -215,6 +224,8 @@ async def _reworked(parts: Parts, ready: Ready, result: ToolResult) -> ToolResul
         chain = await parts.interceptors.run(TOOL_AFTER, data)
     except ChainFailed as error:
         return failure_of(error)
+    if chain.data.result == result.content:
+        return result
     return ToolResult(content=chain.data.result, images=result.images)
 
 
@@ -297,18 +308,9 @@ def parse_arguments(arguments: str) -> JsonObject | str:
     if not arguments.strip():
         return {}
     try:
-        return parse_object(arguments)
+        return parse_object(arguments, MAX_CARRIED)
     except ValueError as error:
         return str(error)
-
-
-def schema_problems(schema: JsonObject, args: JsonObject) -> str:
-    """Return all problems of the arguments in one text; empty = none (SPEC TOOL-5)."""
-    found = sorted(Draft202012Validator(schema).iter_errors(args), key=str)  # type: ignore[no-untyped-call]
-    return "; ".join(
-        f"{'.'.join(str(part) for part in error.absolute_path) or 'arguments'}: {error.message}"
-        for error in found
-    )
 
 
 def not_found(parts: Parts, bench: Bench, name: str) -> str:

@@ -34,6 +34,7 @@ from aalis_agent.steps import (
 from aalis_agent.tools import changed_the_history, run_calls
 from aalis_contracts.hooks import REPLY_BEFORE, TOOL_BEFORE
 from aalis_contracts.journal import ModelResponded, RowsSaved, TurnEnded
+from aalis_sdk.failpoints import failpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,6 +66,7 @@ class TurnRunner:
             while True:
                 if self._leaving() and lane.turn.ended is None:
                     await lane.append()
+                    failpoint("agent.handing.back")
                     raise HandBack
                 step = next_step(lane.turn)
                 try:

@@ -18,6 +18,7 @@ from aalis_contracts.subjects import token
 from aalis_gateway import identity
 from aalis_sdk.buckets import Bucket
 from aalis_sdk.logs import Log
+from aalis_sdk.serving import end
 from aalis_sdk.topology import REGISTRY
 
 if TYPE_CHECKING:
@@ -58,8 +59,7 @@ class Absence:
     async def stop(self) -> None:
         """Watch no more."""
         if self._watch is not None:
-            self._watch.cancel()
-            await asyncio.gather(self._watch, return_exceptions=True)
+            await end(self._watch)
 
     def dispatched(self, message: IncomingMessage) -> None:
         """Take note of a session that waits for an answer."""

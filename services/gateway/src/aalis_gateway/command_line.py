@@ -304,15 +304,5 @@ def _number(text: str) -> int | float | Problem:
 
 
 def usage(path: str, entry: CommandEntry | None, prefix: str) -> str:
-    """Return how a command is typed, as in `/clear.all [-t <types>]`."""
-    parts = [f"{prefix}{path}"]
-    for option in entry.options if entry is not None else []:
-        shown = f"-{option.short}" if option.short else f"--{option.name}"
-        if option.type is not None:
-            value = f"{option.name}:{option.type}" if option.type != "string" else option.name
-            shown += f" <{value}>" if option.value_required else f" [{value}]"
-        parts.append(shown if option.required else f"[{shown}]")
-    for argument in entry.args if entry is not None else []:
-        name = argument.name if argument.type == "string" else f"{argument.name}:{argument.type}"
-        parts.append(f"<{name}>" if argument.required else f"[{name}]")
-    return " ".join(parts)
+    """Return how a command is typed; a parent that exists only because of others is its path."""
+    return entry.usage(prefix) if entry is not None else f"{prefix}{path}"

@@ -85,7 +85,7 @@ class Commands:
         found, index = self._find(passage.message)
         if found is None or index is None:
             return None
-        context = _context(passage, self._texts.locale)
+        context = _context(passage, self._texts.locale, self._prefix)
         if await self._is_old(passage, context):
             return handled("a copy of an earlier command")
         call = CommandRun(path=found.path, args={}, options={}, context=context)
@@ -165,7 +165,7 @@ def _demand(message: IncomingMessage, entry: CommandEntry, index: Index) -> Dema
     return demand
 
 
-def _context(passage: Passage, locale: str) -> CommandContext:
+def _context(passage: Passage, locale: str, prefix: str) -> CommandContext:
     message = passage.message
     return CommandContext(
         session_id=message.session_id,
@@ -177,4 +177,5 @@ def _context(passage: Passage, locale: str) -> CommandContext:
         group_id=message.group_id,
         key=passage.key,
         locale=locale,
+        prefix=prefix,
     )

@@ -27,6 +27,7 @@ from aalis_sdk.authority import identity as identity_of
 from aalis_sdk.buckets import Bucket
 from aalis_sdk.logs import Log
 from aalis_sdk.mesh import Absent, TooLarge
+from aalis_sdk.serving import end
 from aalis_sdk.topology import SESSIONS
 
 if TYPE_CHECKING:
@@ -89,8 +90,7 @@ class Confirm:
     async def stop(self) -> None:
         """Ask no more; the questions stay for the other replicas."""
         if self._watch is not None:
-            self._watch.cancel()
-            await asyncio.gather(self._watch, return_exceptions=True)
+            await end(self._watch)
         for waiters in self._waiting.values():
             for waiter in waiters:
                 if not waiter.done():

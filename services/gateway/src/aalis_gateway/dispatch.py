@@ -13,6 +13,7 @@ from aalis_contracts import subjects
 from aalis_contracts.dead import MESSAGE_ID_HEADER
 from aalis_gateway.passage import Ended, Passage, handled
 from aalis_sdk import topology
+from aalis_sdk.failpoints import failpoint
 from aalis_sdk.logs import Log
 
 if TYPE_CHECKING:
@@ -40,7 +41,9 @@ class Dispatch:
             self._mesh, topology.AGENT_INBOX, mailbox.name, passage.key, passage.search_from_ms
         ):
             return handled("a copy of an earlier message")
+        failpoint("gateway.dispatching")
         stored = await self._mesh.store(mailbox, message, passage.key)
+        failpoint("gateway.dispatched")
         if stored.duplicate:
             return handled("a copy of an earlier message")
         self._records.dispatched(message, stored.seq)

@@ -67,7 +67,11 @@ class Trigger:
             return []
         try:
             names = await self._ask(message)
-        except (Absent, Remote, Fault, TooLarge) as error:
+        except Remote as error:
+            # It is there and says no, to this session: an unknown persona is called by no name.
+            log.warning("no nicknames", session=message.session_id, reason=str(error))
+            names = []
+        except (Absent, Fault, TooLarge) as error:
             log.warning("persona is absent; nicknames trigger nothing", reason=str(error))
             self._silent_until = now + _KEPT_SECONDS
             return []

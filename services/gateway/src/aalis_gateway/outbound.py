@@ -14,6 +14,7 @@ from aalis_contracts.hooks import OUTBOUND_DISPATCH, OutboundData
 from aalis_contracts.messages import IncomingMessage, OutgoingMessage, OutgoingSource
 from aalis_contracts.rpc import ArchiveOutgoing, DispatchReply, Rows
 from aalis_gateway import identity
+from aalis_sdk.failpoints import failpoint
 from aalis_sdk.hooks import HookFailed
 from aalis_sdk.logs import Log
 from aalis_sdk.mesh import Absent, Remote, TooLarge
@@ -63,10 +64,12 @@ class Outbound:
                 return _refused(message, f"stopped by {chain.stopped_by}")
             message = _sealed(wanted, chain.data.message)
         subject = subjects.outbound(message.platform, message.session_id)
+        failpoint("gateway.sending")
         try:
             await self._mesh.store(subject, message, identity.header_id(message.id))
         except TooLarge as error:
             return _refused(message, str(error))
+        failpoint("gateway.sent")
         await self._archive_attachments(message)
         return DispatchReply(sent=True)
 

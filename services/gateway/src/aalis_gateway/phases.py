@@ -20,6 +20,7 @@ from aalis_contracts.messages import IncomingMessage
 from aalis_gateway.passage import Ended, Passage, handled, kept
 from aalis_sdk import tracing
 from aalis_sdk.delivery import Reject, Retry
+from aalis_sdk.failpoints import failpoint
 from aalis_sdk.logs import Log
 from aalis_sdk.mesh import TooLarge
 
@@ -39,6 +40,7 @@ PHASES: Final = (
     names.INBOUND_TRIGGER,
     names.INBOUND_DISPATCH,
 )
+_POINTS: Final = {phase: f"gateway.passed.{phase.partition(':')[2]}" for phase in PHASES}
 _KEEPING: Final = frozenset({names.INBOUND_FLOW, names.INBOUND_TRIGGER})
 
 
@@ -67,12 +69,14 @@ class Phases:
         for phase in PHASES:
             began = time.perf_counter()
             ended = await self._pass(phase, passage)
+            failpoint(_POINTS[phase])
             await telling.done(phase, ended, began)
             if ended is None:
                 continue
             log.debug("message ended", phase=phase, key=passage.key, how=ended.how, why=ended.why)
             if ended.how == "kept":
                 await self._keep(passage)
+                failpoint("gateway.kept")
             return
 
     async def _pass(self, phase: str, passage: Passage) -> Ended | None:

@@ -23,6 +23,7 @@ from aalis_sdk.buckets import Bucket
 from aalis_sdk.delivery import Delivery, Puller, Reject
 from aalis_sdk.logs import Log
 from aalis_sdk.mesh import Absent, TooLarge
+from aalis_sdk.serving import end
 
 if TYPE_CHECKING:
     from aalis_contracts.messages import IncomingMessage
@@ -78,8 +79,7 @@ class Records:
         """Write what is still to be written, then no more."""
         await self._turns.drain(1.0)
         if self._writer is not None:
-            self._writer.cancel()
-            await asyncio.gather(self._writer, return_exceptions=True)
+            await end(self._writer)
         while self._wishes:
             await self._write(*self._wishes.popitem(last=False))
 
@@ -141,10 +141,7 @@ class Records:
 
     async def _settle(self, session_id: str, wish: _Wish) -> None:
         if await self._sessions.get(session_id) is None:
-            made = await self._sessions.ensure(
-                session_id, platform=wish.platform, user_id=wish.user_id, name=_label()
-            )
-            await self._announce("created", made)
+            await self._sessions.ensure(session_id, platform=wish.platform, user_id=wish.user_id)
         if wish.status != "active" and await self._is_outrun(session_id, wish.input_seq):
             return
         before = await self._sessions.get(session_id)
@@ -152,10 +149,11 @@ class Records:
             self._remember(session_id, before.status if before is not None else "")
             return
         after = await self._sessions.update(
-            session_id, lambda record: record.model_copy(update={"status": wish.status})
+            session_id,
+            lambda record: record.model_copy(update={"status": wish.status}),
+            "completed" if wish.status == "completed" else "updated",
         )
         self._remember(session_id, after.status)
-        await self._announce("completed" if wish.status == "completed" else "updated", after)
 
     async def _is_outrun(self, session_id: str, input_seq: int) -> bool:
         """Say whether a newer input of the session waits or runs."""
@@ -167,11 +165,3 @@ class Records:
         self._known.move_to_end(session_id)
         while len(self._known) > _SESSIONS:
             self._known.popitem(last=False)
-
-    async def _announce(self, verb: str, record: SessionInfo) -> None:
-        await self._mesh.publish(subjects.session_event(verb, record.id), record)
-
-
-def _label() -> str:
-    """Return the name of a session that nobody has named: a short date (SES-3)."""
-    return time.strftime("%m-%d %H:%M", time.gmtime())

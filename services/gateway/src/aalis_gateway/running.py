@@ -22,6 +22,7 @@ from aalis_contracts.rpc import CommandResult, CommandRun
 from aalis_contracts.text import one_line
 from aalis_gateway import identity
 from aalis_sdk.buckets import Bucket
+from aalis_sdk.failpoints import failpoint
 from aalis_sdk.logs import Log
 from aalis_sdk.mesh import Absent, Remote, TooLarge
 from aalis_sdk.topology import TOOL_RESULTS
@@ -113,12 +114,15 @@ class Runner:
         revision = await self._records.create(key, started, secrets.token_hex(8))
         if revision is None:
             return await self._earlier(entry, key)
+        failpoint("gateway.command.recorded")
         text = await self._execute(entry, call)
+        failpoint("gateway.command.ran")
         finished = _Record(state="finished", text=text)
         try:
             await self._records.put(key, finished)
         except TooLarge:
             await self._records.put(key, _Record(state="finished"))
+        failpoint("gateway.command.finished")
         return text
 
     async def _earlier(self, entry: CommandEntry, key: str) -> str | None:

@@ -20,6 +20,7 @@ from aalis_contracts.messages import IncomingMessage
 from aalis_sdk import topology
 from aalis_sdk.logs import Log
 from aalis_sdk.mesh import Absent, Remote, TooLarge
+from aalis_sdk.serving import end
 
 if TYPE_CHECKING:
     from aalis_contracts.contract import Contract
@@ -51,8 +52,7 @@ class Shadow:
     async def stop(self) -> None:
         """Leave the rest of the debt to the next who looks."""
         if self._payer is not None:
-            self._payer.cancel()
-            await asyncio.gather(self._payer, return_exceptions=True)
+            await end(self._payer)
 
     async def keep(self, passage: Passage) -> None:
         """Archive one message; durable in memory's hands or as a debt when this returns."""

@@ -18,6 +18,7 @@ from aalis_contracts.messages import (
     IncomingMessage,
     Message,
     MessageAttachment,
+    sender_label,
 )
 from aalis_contracts.rpc import ArchiveNotice
 from aalis_contracts.text import JsonObject
@@ -66,28 +67,24 @@ def incoming_text(incoming: IncomingMessage, catalogue: Catalogue) -> str:
     lines: list[str] = []
     quoted = incoming.reply_to
     if quoted is not None and quoted.content and quoted.content.strip():
-        who = sender_label(quoted.nickname, quoted.user_id) or "?"
+        who = bracketed_label(quoted.nickname, quoted.user_id) or "?"
         text = _one_line(quoted.content.strip())
         lines.append(catalogue.text("quoted", label=who, text=text))
     said = [incoming.content] if incoming.content.strip() else []
     body = "\n".join([*said, *attachment_lines(incoming, catalogue)])
     label = None
     if incoming.platform not in UNLABELLED_PLATFORMS:
-        label = sender_label(incoming.nickname, incoming.user_id)
+        label = bracketed_label(incoming.nickname, incoming.user_id)
     lines.append(f"[{label}]: {body}" if label else body)
     return "\n".join(lines)
 
 
-def sender_label(nickname: str | None, user_id: str | None) -> str | None:
-    """Return `nick(id)`, nick, id or None (CON-41).
+def bracketed_label(nickname: str | None, user_id: str | None) -> str | None:
+    """Return the sender's label as it may stand in brackets (CON-41).
 
     A bracket or a line break in a nickname would let it put words into another's mouth.
     """
-    nick = _inside_brackets(nickname or "")
-    identity = _inside_brackets(user_id or "")
-    if nick and identity:
-        return f"{nick}({identity})"
-    return nick or identity or None
+    return sender_label(_inside_brackets(nickname or ""), _inside_brackets(user_id or ""))
 
 
 def attachment_lines(incoming: IncomingMessage, catalogue: Catalogue) -> list[str]:

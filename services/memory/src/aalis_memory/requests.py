@@ -48,6 +48,7 @@ from aalis_contracts.rpc import (
 from aalis_memory.archive import incoming_row, notice_row, outgoing_rows
 from aalis_memory.ports import Clearing, Events, Store
 from aalis_memory.rows import drafts_of
+from aalis_sdk.failpoints import failpoint
 
 ANSWER_BYTES: Final = 6 * 1024 * 1024
 """What rows an answer may carry, below the 8 MiB that a message may have (DESIGN §4)."""
@@ -76,12 +77,15 @@ class Memory:
 async def save_messages(memory: Memory, request: MessageSave) -> Rows:
     """Save rows; a key saved again answers the row it has (MEM-1 to MEM-3)."""
     drafts = drafts_of(request.messages, request.idempotency_keys)
+    failpoint("memory.saving")
     saved = await memory.store.save(request.session_id, drafts)
+    failpoint("memory.saved")
     return Rows(messages=newest_that_fit([row.message for row in saved]))
 
 
 async def get_history(memory: Memory, request: HistoryGet) -> Rows:
     """Answer the newest rows not archived away (MEM-4)."""
+    failpoint("memory.reading")
     rows = await memory.store.history(request.session_id, request.limit, request.before)
     return Rows(messages=newest_that_fit(rows))
 
@@ -230,7 +234,9 @@ async def archive_incoming(memory: Memory, request: ArchiveIncoming) -> Archived
     if request.input_seq is None:
         key = request.idempotency_key or _key_of(incoming)
     drafts = drafts_of([row], [key])
+    failpoint("memory.archiving")
     saved = (await memory.store.save(incoming.session_id, drafts))[0]
+    failpoint("memory.archived")
     # Told after a repeat as well: whoever saved it first may have died before it could tell.
     # The event's id derives from the row's key, so the stream keeps one (DESIGN §5.6).
     await memory.events.archived(
@@ -241,6 +247,7 @@ async def archive_incoming(memory: Memory, request: ArchiveIncoming) -> Archived
             archived_message=saved.message,
         )
     )
+    failpoint("memory.archived.told")
     return Archived(message=saved.message, created=saved.created)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol
 
@@ -16,6 +15,7 @@ from aalis_sdk.logs import Log
 from aalis_sdk.mesh import Mesh, Offer
 from aalis_sdk.plugin import Plugin
 from aalis_sdk.registry import Registry
+from aalis_sdk.serving import end
 
 log = Log(__name__)
 
@@ -67,9 +67,7 @@ class MemoryService:
     async def stop(self) -> None:
         """Take no more requests, finish what runs, let go of the database."""
         if self._looking is not None:
-            self._looking.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._looking
+            await end(self._looking)
         for offer in self._offers:
             await offer.withdraw()
         await self._plugin.detach()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from aalis_prompt_budget import budget
 from aalis_prompt_budget.snapshots import Cache, RecentSnapshots, Snapshot, Source
 from aalis_prompt_budget.visibility import Allowed, may_see
+from aalis_sdk.failpoints import failpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +48,9 @@ class Lookup:
         snapshot = Snapshot.read(delivery.data, delivery.time_ms, delivery.seq)
         if snapshot is not None and self._fresh(snapshot):
             self._recent.keep(snapshot, self._now())
+            failpoint("budget.heard")
             await self._cache.keep(snapshot)
+            failpoint("budget.kept")
 
     async def tell(self, args: JsonObject, context: ToolCallContext) -> str:
         """Answer the tool for the session asked about, or the caller's own."""

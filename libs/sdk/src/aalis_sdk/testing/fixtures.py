@@ -9,10 +9,13 @@
 | `session_id`    | a session that no other test has used                                      |
 | `mesh`          | `await mesh("name", locale="en")` gives a connected mesh, closed afterwards |
 | `registry`      | `await registry(mesh)` gives a live copy of the registry                   |
+| `attach`        | `await attach(plugin)` offers a plugin from here, taken back afterwards    |
+| `warned`        | `warned("event")` gives the fields of each such warning of this process    |
 | `spawn_service` | `await spawn_service("aalis_gateway", {"AALIS_…": "…"})` gives a process    |
 | `otlp`          | an OTLP receiver; pass `otlp.endpoint` as OTEL_EXPORTER_OTLP_ENDPOINT      |
 
-`mesh` and `spawn_service` use `nats_server`; a module that wants one server a test overrides it:
+`mesh`, `attach` and `spawn_service` use `nats_server`; a module that wants one server a test
+overrides it:
 
     @pytest.fixture
     def nats_server(fresh_nats):
@@ -27,6 +30,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import itertools
+import logging
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -35,6 +39,8 @@ import pytest
 import pytest_asyncio
 
 from aalis_sdk import embedded
+from aalis_sdk.logs import fields_of
+from aalis_sdk.plugin import Plugin
 from aalis_sdk.registry import Registry
 from aalis_sdk.testing import containers
 from aalis_sdk.testing.meshes import Meshes
@@ -137,6 +143,38 @@ def registry() -> Callable[[Mesh], Awaitable[Registry]]:
         return made
 
     return start
+
+
+@pytest_asyncio.fixture
+async def attach(
+    mesh: Meshes, registry: Callable[[Mesh], Awaitable[Registry]]
+) -> AsyncIterator[Callable[..., Awaitable[Mesh]]]:
+    """Give a function that offers a plugin on a mesh of its own; taken back afterwards."""
+    attached: list[Plugin] = []
+
+    async def offer(plugin: Plugin, **more: Any) -> Mesh:  # noqa: ANN401 - any setting
+        connected = await mesh(plugin.name, **more)
+        await plugin.attach(connected, await registry(connected))
+        attached.append(plugin)
+        return connected
+
+    yield offer
+    for plugin in reversed(attached):
+        await plugin.detach()
+
+
+@pytest.fixture
+def warned(caplog: pytest.LogCaptureFixture) -> Callable[[str], list[dict[str, object]]]:
+    """Give a function that returns the fields of each warning or error of one event."""
+
+    def find(event: str) -> list[dict[str, object]]:
+        return [
+            fields_of(record)
+            for record in caplog.records
+            if record.levelno >= logging.WARNING and record.getMessage() == event
+        ]
+
+    return find
 
 
 @pytest_asyncio.fixture

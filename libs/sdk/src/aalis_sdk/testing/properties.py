@@ -28,4 +28,4 @@ settings.load_profile("repeatable")
 
 def examples(number: int) -> settings:
     """Return settings for `number` examples, more under a profile that asks for more."""
-    return settings(max_examples=number * settings.default.max_examples // _SHARE_OF)
+    return settings(max_examples=number * settings().max_examples // _SHARE_OF)

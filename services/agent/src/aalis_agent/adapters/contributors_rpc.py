@@ -9,6 +9,7 @@ from aalis_agent.ports import Unavailable
 from aalis_contracts import subjects
 from aalis_contracts.errors import Fault
 from aalis_contracts.hooks import PromptBlocks, PromptBuild
+from aalis_contracts.text import one_line
 from aalis_sdk.mesh import Absent, Remote, TooLarge
 
 if TYPE_CHECKING:
@@ -53,4 +54,4 @@ class MeshContributors:
         try:
             return (await self._mesh.request(subject, request, PromptBlocks, timeout)).blocks
         except (Absent, Remote, Fault, TooLarge) as error:
-            raise Unavailable(entry.key, str(error)) from None
+            raise Unavailable(entry.key, one_line(str(error), 300)) from None

@@ -302,6 +302,8 @@ class FakeTools:
     cancelled: list[str] = field(default_factory=list[str])
     images: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     away: set[str] = field(default_factory=set[str])
+    """Tools whose host is not there; `lost`: it was there when it was asked."""
+    lost: set[str] = field(default_factory=set[str])
     _calls: dict[str, asyncio.Task[ToolResult]] = field(
         default_factory=dict[str, asyncio.Task[ToolResult]]
     )
@@ -329,10 +331,13 @@ class FakeTools:
         """Return what is offered, sorted by name."""
         return [entry for _, (entry, _) in sorted(self.offers.items())]
 
-    async def call(self, entry: ToolEntry, request: ToolCallRequest) -> ToolResult:
+    async def call(
+        self, entry: ToolEntry, request: ToolCallRequest, *, begun: bool = False
+    ) -> ToolResult:
         """Run the call, or join the one that has this key."""
-        if entry.name in self.away:
-            raise Unavailable(f"tool {entry.name}", "no responder")
+        if entry.name in self.away | self.lost:
+            begun = begun or entry.name in self.lost
+            raise Unavailable(f"tool {entry.name}", "no responder", begun=begun)
         key = request.context.key
         if key not in self._calls:
             self._calls[key] = asyncio.create_task(self._run(entry.name, request))
@@ -399,6 +404,12 @@ class FakePersonas:
         if self.away:
             raise Unavailable("persona", "no responder")
         return self.answer
+
+    async def names(self) -> list[str] | None:
+        """Return the one there is."""
+        if self.away:
+            return None
+        return [self.answer.name] if self.answer is not None else []
 
 
 @dataclass

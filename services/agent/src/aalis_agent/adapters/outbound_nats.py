@@ -11,6 +11,7 @@ from aalis_contracts.dead import MESSAGE_ID_HEADER, TURN_HEADER
 from aalis_contracts.errors import Fault
 from aalis_contracts.events import AgentAbort, TokenUsage, ToolExecute, TurnAfter
 from aalis_contracts.rpc import DispatchReply
+from aalis_sdk.failpoints import failpoint
 from aalis_sdk.logs import Log
 from aalis_sdk.mesh import UNREACHABLE, Absent, Remote, TooLarge
 
@@ -39,19 +40,23 @@ class MeshOutbound:
     async def last_frame(self, frame: StreamFrame) -> None:
         """Publish a `done` frame and wait until it is stored, once per turn."""
         subject = subjects.stream(frame.platform, frame.session_id)
+        failpoint("agent.done.telling")
         await self._mesh.store(subject, frame, f"{frame.turn_id}.done")
+        failpoint("agent.done.told")
 
     async def dispatch(self, message: OutgoingMessage) -> None:
         """Send through the gateway; without one, publish directly (SPEC AG-58).
 
         A message that does not fit goes out without its timeline: the text is what counts.
         """
+        failpoint("agent.reply.sending")
         for form in (message, *shorter(message)):
             try:
                 await self._dispatch(form)
             except TooLarge as problem:
                 log.warning("a reply is shortened to be sent", reason=str(problem))
                 continue
+            failpoint("agent.reply.sent")
             return
         log.error("a reply cannot be sent", turn=message.turn_id)
 
@@ -93,11 +98,13 @@ class MeshOutbound:
         """Publish `agent:turn:after` and wait until it is stored, once per input."""
         subject = subjects.turn_after(event.session_id)
         headers = {TURN_HEADER: event.turn_id}
+        failpoint("agent.after.telling")
         for form in (event, *shorter(event)):
             try:
                 await self._mesh.store(subject, form, f"{event.turn_id}.after", headers=headers)
             except TooLarge:
                 continue
+            failpoint("agent.after.told")
             return
         log.error("the end of a turn cannot be told", turn=event.turn_id)
 

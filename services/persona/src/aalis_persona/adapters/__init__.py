@@ -1,0 +1,1 @@
+"""What touches the world: the directory of cards, and states in memory's store."""
