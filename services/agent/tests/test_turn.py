@@ -14,6 +14,7 @@ from aalis_agent.adapters.fakes import Stop
 from aalis_agent.intake import Intake
 from aalis_agent.options import Options
 from aalis_agent.ports import ChainFailed
+from aalis_agent.tokens import TiktokenCounter
 from aalis_agent.tokens import HeuristicCounter
 from aalis_contracts.hooks import (
     INPUT_BEFORE,
@@ -725,6 +726,20 @@ async def test_images_of_the_input_reach_the_model(world: World) -> None:
     await world.ask("look", attachments=[picture])
 
     assert world.provider.asked[0].messages[-1].images == ["data:image/png;base64,AAAA"]
+
+
+async def test_images_that_a_model_is_not_sent_do_not_count(world: World) -> None:
+    pictures = [MessageAttachment(kind="image", data="data:image/png;base64,AAAA")] * 9
+    blind = {"id": "blind", "contextLength": 4_000, "capabilities": ["chat", "streaming"]}
+    world.counter = TiktokenCounter(len)
+    await world.open({"reply": "cannot see"}, models=[blind])
+
+    assert await world.ask("look", attachments=pictures) == "cannot see"
+
+    (shown,) = [one for one in world.provider.asked[0].messages if one.role == "user"]
+    assert shown.images is None
+    assert (shown.content or "").endswith(f"look\n{world.texts.text('imageOmitted')}")
+    assert world.outbound.usages[0].used < 2_000
 
 
 async def test_compressing_the_history_in_mid_turn_builds_the_list_anew(world: World) -> None:

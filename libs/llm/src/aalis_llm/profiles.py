@@ -31,6 +31,10 @@ class Profile:
     text_with_calls: Literal["empty", "absent"] = "empty"
     foreign_in_id: re.Pattern[str] | None = None
 
+    def takes_images(self, *, vision: bool) -> bool:
+        """Say whether any image goes to a model that can or cannot see."""
+        return vision and self.images != "none"
+
 
 _PLAIN_IDS: Final = re.compile(r"[^A-Za-z0-9_-]")
 

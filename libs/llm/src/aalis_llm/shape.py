@@ -14,7 +14,7 @@ from typing import Final
 
 from aalis_contracts.catalogue import Catalogue
 from aalis_contracts.messages import Message
-from aalis_contracts.models import ProfileName
+from aalis_contracts.models import ModelEntry, ProfileName
 from aalis_llm.profiles import PROFILES
 from aalis_llm.shape_reasoning import keep_reasoning
 from aalis_llm.shape_roles import (
@@ -23,7 +23,13 @@ from aalis_llm.shape_roles import (
     merge_neighbours,
     place_system,
 )
-from aalis_llm.shape_texts import drop_empty, place_images, prefix_delegations, translate_roles
+from aalis_llm.shape_texts import (
+    drop_empty,
+    omit_images,
+    place_images,
+    prefix_delegations,
+    translate_roles,
+)
 from aalis_llm.shape_tools import Repairs, mend_calls, pair_results, unique_ids
 
 _NO_CATALOGUE: Final = Catalogue()
@@ -39,6 +45,16 @@ class Shaped:
 
     messages: list[Message]
     repairs: Mapping[str, int]
+
+
+def as_seen(messages: Sequence[Message], entry: ModelEntry, catalogue: Catalogue) -> list[Message]:
+    """Return `messages` without the images that this model would not be sent anyway.
+
+    For whoever reckons what a list will cost: an image that is left out must not count.
+    """
+    if PROFILES[entry.profile].takes_images(vision=entry.can("vision")):
+        return list(messages)
+    return omit_images(messages, catalogue)
 
 
 def to_provider_messages(

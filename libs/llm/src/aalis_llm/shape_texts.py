@@ -68,7 +68,7 @@ def place_images(
 
     Where results may not carry any, those of a run ride on one user message behind it.
     """
-    on_user = vision and profile.images != "none"
+    on_user = profile.takes_images(vision=vision)
     on_results = on_user and profile.images == "user and results"
     placed: list[Message] = []
     riding: list[tuple[str, str]] = []
@@ -91,6 +91,11 @@ def place_images(
     if riding:
         placed.append(_carrier(riding, catalogue))
     return placed
+
+
+def omit_images(messages: Iterable[Message], catalogue: Catalogue) -> list[Message]:
+    """Leave out all images, as `place_images` does for a model that takes none (SPEC SHAPE-9)."""
+    return [_with_images(message, [], catalogue) for message in messages]
 
 
 def drop_empty(

@@ -24,6 +24,7 @@ from aalis_contracts.text import well_formed
 from aalis_llm.errors import ModelError, person_line
 from aalis_llm.response import Collected
 from aalis_llm.retry import Attempt
+from aalis_llm.shape import as_seen
 from aalis_sdk import tracing
 from aalis_sdk.arguments import schema_fault
 from aalis_sdk.failpoints import failpoint
@@ -177,7 +178,7 @@ async def _begin_again(question: _Question, attempt: Attempt) -> None:
 
 async def fit(parts: Parts, bench: Bench, tools: list[ToolDefinition], budgets: Budgets) -> Trimmed:
     """Trim the working list for one call."""
-    messages, counter = bench.messages, bench.counter
+    messages, counter = as_seen(bench.messages, bench.entry, parts.texts), bench.counter
 
     def trimmed_list() -> Trimmed:
         return trim(messages, budgets, counter.tools(tools), counter, parts.texts)
