@@ -71,7 +71,9 @@ ARGUMENTS = st.sampled_from(
 CALLS = st.builds(
     ToolCall, id=IDS, function=st.builds(FunctionCall, name=NAMES, arguments=ARGUMENTS)
 )
-IMAGES = st.one_of(st.none(), st.lists(st.sampled_from([PNG, "data/images/x.png", "https://x/\ud83d"]), max_size=2))
+IMAGES = st.one_of(
+    st.none(), st.lists(st.sampled_from([PNG, "data/images/x.png", "https://x/\ud83d"]), max_size=2)
+)
 MESSAGES = st.builds(
     Message,
     role=st.sampled_from(["system", "user", "assistant", "assistant", "tool", "tool", "notice"]),
@@ -113,9 +115,7 @@ def test_what_a_model_signed_on_the_wire_goes_back_as_it_was(messages: list[Mess
         if message.role == "assistant":
             data = {"provider": "p", "model": "m", "blocks": [block]}
             data["prefix"] = prefix_digest(sent[:at])
-            sent[at] = message.model_copy(
-                update={"reasoning_content": "so", "provider_data": data}
-            )
+            sent[at] = message.model_copy(update={"reasoning_content": "so", "provider_data": data})
 
     assert broken_rules(sent, "anthropic") == []
     again = to_provider_messages(sent, "anthropic", provider_id="p", model="m")

@@ -14,8 +14,7 @@ from aalis_agent.adapters.fakes import Stop
 from aalis_agent.intake import Intake
 from aalis_agent.options import Options
 from aalis_agent.ports import ChainFailed
-from aalis_agent.tokens import TiktokenCounter
-from aalis_agent.tokens import HeuristicCounter
+from aalis_agent.tokens import HeuristicCounter, TiktokenCounter
 from aalis_contracts.hooks import (
     INPUT_BEFORE,
     LLM_AFTER,

@@ -121,9 +121,7 @@ def _is_as_signed(message: Message, before: Sequence[Message]) -> bool:
     return same and data.get("prefix") == prefix_digest(before)
 
 
-def _of_message(  # noqa: C901 - one look a rule
-    message: Message, profile: ProfileName, *, vision: bool
-) -> Iterator[str]:
+def _of_message(message: Message, profile: ProfileName, *, vision: bool) -> Iterator[str]:
     text, calls = message.content, message.tool_calls or []
     if not (text and text.strip()):
         wanted = None if profile == "anthropic" else ""
