@@ -207,13 +207,13 @@ async def _abort(conversation: Conversation, mesh: Mesh, wanted: asyncio.Event) 
     from aalis_contracts import subjects
     from aalis_contracts.errors import Fault
     from aalis_contracts.rpc import AbortedLanes, SessionAbort
-    from aalis_sdk.mesh import Absent
+    from aalis_sdk.mesh import Absent, Remote
 
     await wanted.wait()
     subject = subjects.request(subjects.SESSION_ABORT)
     request = SessionAbort(session_id=conversation.session_id)
     while True:
-        with contextlib.suppress(Absent, Fault):
+        with contextlib.suppress(Absent, Fault, Remote):
             if (await mesh.request(subject, request, AbortedLanes)).lanes:
                 return
         await asyncio.sleep(_ABORT_AGAIN_SECONDS)
