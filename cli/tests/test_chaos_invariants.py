@@ -71,7 +71,7 @@ def entry(seq: int, writer: str, *facts: Fact) -> Record:
         ended=isinstance(facts[-1], TurnEnded),
         facts=list(facts),
     )
-    return Record(seq, seq, writer, body)
+    return Record(seq, body, seq, writer)
 
 
 def response(*calls: ToolCall) -> ChatResponse:

@@ -38,7 +38,7 @@ def record(seq: int, writer: str, turn: int, *facts: Fact, ended: bool = False) 
         ended=ended,
         facts=list(facts),
     )
-    return Record(seq, BEGAN + 250 * seq, writer, body)
+    return Record(seq, body, BEGAN + 250 * seq, writer)
 
 
 def started(turn: int, owner: str, *inputs: int, preempts: int | None = None) -> TurnStarted:

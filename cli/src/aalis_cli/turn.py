@@ -7,9 +7,10 @@ import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from aalis_agent.lane import split_turns
 from aalis_cli.failure import Failed
 from aalis_cli.interrupts import Interrupts, run
-from aalis_cli.journals import Record, journal_of, turns_in
+from aalis_cli.journals import Record, journal_of
 from aalis_cli.provision import server_url
 from aalis_cli.stack import connected
 from aalis_contracts import journal as facts
@@ -50,7 +51,7 @@ def show(place: Place, nats: str | None, turn_id: str, *, as_json: bool) -> int:
 
 def turn_of(records: Sequence[Record], seq: int) -> tuple[list[Record], list[Record]]:
     """Return the newest turn that covers the input `seq`, and all that was written after it."""
-    turns = turns_in(records)
+    turns = split_turns(records)
     for number, turn in reversed(list(enumerate(turns))):
         first = turn[0].entry.facts[0]
         if isinstance(first, TurnStarted) and seq in first.inputs:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from aalis_cli.chaos.errands import PLATFORM, Errand
-from aalis_cli.journals import Record, journal_of, stored
+from aalis_cli.journals import Record, journal_of
 from aalis_contracts import subjects
 from aalis_contracts.contract import Contract
 from aalis_contracts.dead import REASON_HEADER
@@ -91,14 +91,14 @@ async def of_session(mesh: Mesh, session_id: str) -> Session:
 
     found = Session(session_id)
     inbox = subjects.inbox(session_id, "user").name
-    for entry in await stored(mesh, topology.AGENT_INBOX, inbox):
+    for entry in await mesh.read_all(topology.AGENT_INBOX, inbox):
         found.inputs[entry.seq] = IncomingMessage.from_json(entry.data)
     found.journal = await journal_of(mesh, session_id, "user")
-    ends = await stored(mesh, topology.EVENTS, subjects.turn_after(session_id).name)
+    ends = await mesh.read_all(topology.EVENTS, subjects.turn_after(session_id).name)
     found.ends = [TurnAfter.from_json(entry.data) for entry in ends]
-    sent = await stored(mesh, topology.OUTBOUND, subjects.outbound(PLATFORM, session_id).name)
+    sent = await mesh.read_all(topology.OUTBOUND, subjects.outbound(PLATFORM, session_id).name)
     found.sent = [OutgoingMessage.from_json(entry.data) for entry in sent]
-    frames = await stored(mesh, topology.STREAMS, subjects.stream(PLATFORM, session_id).name)
+    frames = await mesh.read_all(topology.STREAMS, subjects.stream(PLATFORM, session_id).name)
     found.frames = [StreamFrame.from_json(entry.data) for entry in frames]
     asking = HistoryFull(session_id=session_id, limit=_ALL_ROWS)
     rows = await mesh.request(subjects.request(subjects.HISTORY_FULL), asking, Rows)
@@ -118,7 +118,7 @@ async def dead_letters(mesh: Mesh) -> list[str]:
     """Return a line for each message that could not be handled."""
     from aalis_sdk import topology
 
-    letters = await stored(mesh, topology.DEAD, "dead.>")
+    letters = await mesh.read_all(topology.DEAD, "dead.>")
     return [f"{one.subject}: {one.headers.get(REASON_HEADER, '')}" for one in letters]
 
 
@@ -127,7 +127,7 @@ async def bury_for_good(mesh: Mesh, session_id: str) -> int:
     from aalis_sdk import topology
 
     token = subjects.token(session_id)
-    letters = await stored(mesh, topology.DEAD, "dead.>")
+    letters = await mesh.read_all(topology.DEAD, "dead.>")
     own = [one for one in letters if one.subject.endswith(f".{token}")]
     for one in own:
         await mesh.forget(topology.DEAD, one.seq)

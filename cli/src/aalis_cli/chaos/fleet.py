@@ -16,6 +16,7 @@ from aalis_cli.failure import Failed
 from aalis_cli.guardian import Guardian
 from aalis_cli.nursery import Nursery
 from aalis_sdk.embedded import Server, free_port, start_nats, start_valkey
+from aalis_sdk.serving import end
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -265,8 +266,7 @@ class Fleet:
     async def stop(self) -> None:
         """End everything."""
         if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.gather(self._watching, return_exceptions=True)
+            await end(self._watching)
         for child in self.children.values():
             self.wake(child.instance)
             child.ask_to_end()

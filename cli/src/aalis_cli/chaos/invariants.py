@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from aalis_agent.lane import split_turns
 from aalis_cli.chaos.errands import Errand
 from aalis_cli.chaos.evidence import Evidence, Session
 from aalis_cli.display import LiveText
-from aalis_cli.journals import facts_of, turns_in
+from aalis_cli.journals import facts_of
 from aalis_contracts.journal import (
     Fact,
     ModelResponded,
@@ -166,7 +167,7 @@ def _asked(evidence: Evidence, session: Session, errand: Errand) -> Iterator[tup
     """See that the model is asked no more often than the journal says."""
     asked = Counter(one.iteration for one in evidence.asked if one.word == errand.word)
     noted: Counter[int] = Counter()
-    for turn in turns_in(session.journal):
+    for turn in split_turns(session.journal):
         facts = facts_of(turn)
         if _answers(facts, session, errand.word):
             noted.update(fact.iteration for fact in facts if isinstance(fact, ModelStarted))
@@ -185,7 +186,7 @@ def _answers(facts: list[Fact], session: Session, word: str) -> bool:
 
 
 def _repeated_calls(session: Session) -> Iterator[str]:
-    for turn in turns_in(session.journal):
+    for turn in split_turns(session.journal):
         answered: set[int] = set()
         for fact in facts_of(turn):
             if isinstance(fact, ModelStarted) and fact.iteration in answered:

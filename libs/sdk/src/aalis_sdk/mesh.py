@@ -63,6 +63,9 @@ _MAX_SUBJECT: Final = 3800
 """Bytes: the server drops a connection whose control line (subject, reply, sizes) exceeds 4096."""
 _SETTLE_SECONDS: Final = 2.0
 _CLOSE_SECONDS: Final = 5.0
+_PAGE: Final = 1000
+_LIGHT: Final = 4 * 1024 * 1024
+"""Bytes: an answer below this was not cut short by what the server sends at once."""
 _FOR_EVER: Final = 24 * 3600
 _ERROR_WITHIN: Final = 64
 """Bytes at the start of an answer among which an error answer has its word."""
@@ -306,6 +309,19 @@ class Mesh:
         """Return up to `limit` messages of `subject` from sequence `first` on, in order."""
         query: dict[str, object] = {"seq": first, "next_by_subj": subject, "batch": limit}
         return await self._batch(stream, query)
+
+    async def read_all(self, stream: str, subject: str, first: int = 1) -> list[Entry]:
+        """Return every message of `subject` from sequence `first` on, in order.
+
+        Page after page: one answer holds so many messages and so many bytes.
+        """
+        found: list[Entry] = []
+        while True:
+            page = await self.range(stream, subject, first, limit=_PAGE)
+            found += page
+            if len(page) < _PAGE and sum(len(entry.data) for entry in page) < _LIGHT:
+                return found
+            first = page[-1].seq + 1
 
     async def since(
         self, stream: str, subject: str, time_ms: int, limit: int = 1000

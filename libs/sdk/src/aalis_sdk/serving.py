@@ -16,7 +16,7 @@ from aalis_sdk.failures import UNREACHABLE, Absent, Remote, TooLarge
 from aalis_sdk.logs import Log
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable
 
     from faststream.nats.message import NatsMessage
     from nats.aio.client import Client
@@ -113,7 +113,7 @@ def _ended(task: asyncio.Task[None]) -> None:
         log.error("the client failed", reason=repr(error))
 
 
-async def finish(tasks: set[asyncio.Task[None]], seconds: float) -> None:
+async def finish(tasks: Iterable[asyncio.Task[Any]], seconds: float) -> None:
     """Let tasks end by themselves for `seconds`, then cancel the rest and wait for that."""
     running = set(tasks)
     if running:

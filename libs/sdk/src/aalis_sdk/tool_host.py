@@ -25,6 +25,7 @@ from aalis_sdk.buckets import Bucket, Record
 from aalis_sdk.failpoints import failpoint
 from aalis_sdk.logs import Log
 from aalis_sdk.results import as_result, failure_text, fit
+from aalis_sdk.serving import end, finish
 from aalis_sdk.topology import TOOL_RESULTS
 
 if TYPE_CHECKING:
@@ -129,12 +130,7 @@ class ToolHost:
 
     async def drain(self, grace: float) -> None:
         """Let running calls finish for `grace` seconds, then stop them."""
-        tasks = list(self._running.values())
-        if tasks:
-            await asyncio.wait(tasks, timeout=grace)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await finish(self._running.values(), grace)
 
     async def _once(self, tool: Tool, request: ToolCallRequest) -> ToolResult:
         key = record_key(request.context.key)
@@ -183,8 +179,7 @@ class ToolHost:
         except asyncio.CancelledError:
             result = error_result(self._catalogue.text("cancelled"))
         finally:
-            beating.cancel()
-            await asyncio.gather(beating, return_exceptions=True)
+            await end(beating)
         failpoint("tool.ran")
         limit = self._mesh.client.max_payload // 2
         return await self._finish(key, beat.revision, fit(result, limit, self._catalogue))

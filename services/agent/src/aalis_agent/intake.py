@@ -20,6 +20,7 @@ from aalis_contracts.messages import IncomingMessage
 from aalis_contracts.subjects import lane_of
 from aalis_sdk import logs, tracing
 from aalis_sdk.delivery import Delivery, Leave, Reject, Retry
+from aalis_sdk.serving import end
 
 if TYPE_CHECKING:
     from aalis_agent.debts import Debts
@@ -150,8 +151,7 @@ class Intake:
         except asyncio.CancelledError:
             # Either the turn was stopped, or the process is leaving and its grace is over: then
             # another replica goes on.
-            running.task.cancel()
-            await asyncio.gather(running.task, return_exceptions=True)
+            await end(running.task)
             if not running.stopped:
                 raise
             await self._lost(lane)

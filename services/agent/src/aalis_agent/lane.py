@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from aalis_agent.fitting import shorter
 from aalis_agent.ports import Journal, Lost, Recorded, TooLong, Waiting
@@ -28,6 +28,7 @@ from aalis_sdk.failpoints import failpoint
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+Written = TypeVar("Written", bound=Recorded)
 IDLE = "idle-trigger"
 """The source whose messages are never stored (SPEC AG-21)."""
 
@@ -312,12 +313,12 @@ async def read_turn_at(journal: Journal, session_id: str, lane: str, start: int)
     return fold_records(turns[0])
 
 
-def split_turns(records: Sequence[Recorded]) -> list[list[Recorded]]:
+def split_turns(records: Sequence[Written]) -> list[list[Written]]:
     """Split a lane's entries into turns: each begins with `turn.started`, alone in its entry.
 
     Entries before the first beginning belong to a turn that the journal no longer holds whole.
     """
-    turns: list[list[Recorded]] = []
+    turns: list[list[Written]] = []
     for one in records:
         if one.entry.facts and isinstance(one.entry.facts[0], TurnStarted):
             turns.append([one])

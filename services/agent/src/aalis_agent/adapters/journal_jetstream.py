@@ -17,11 +17,6 @@ if TYPE_CHECKING:
     from aalis_sdk.mesh import Entry, Mesh
 
 
-_PAGE = 1000
-_LIGHT = 4 * 1024 * 1024
-"""Bytes: an answer below this was not cut short by what the server sends at once."""
-
-
 class JetStreamJournal:
     """The journal port on NATS."""
 
@@ -41,7 +36,9 @@ class JetStreamJournal:
     async def read(self, session_id: str, lane: str, start: int) -> list[Recorded]:
         """Return the entries from the sequence `start` on, in order."""
         subject = subjects.journal(session_id, lane).name
-        return [_recorded(entry) for entry in await self._all(AGENT_JOURNAL, subject, start)]
+        return [
+            _recorded(entry) for entry in await self._mesh.read_all(AGENT_JOURNAL, subject, start)
+        ]
 
     async def append(self, entry: JournalEntry, expected: int, key: str) -> int:
         """Append by compare-and-set; an append whose answer was lost is recognised by its key."""
@@ -61,18 +58,8 @@ class JetStreamJournal:
     async def waiting(self, session_id: str, lane: str, after: int) -> list[Waiting]:
         """Return the readable messages; others are rejected by their own delivery."""
         subject = subjects.inbox(session_id, lane).name
-        found = await self._all(AGENT_INBOX, subject, after + 1)
+        found = await self._mesh.read_all(AGENT_INBOX, subject, after + 1)
         return [one for entry in found if (one := _waiting(entry, session_id)) is not None]
-
-    async def _all(self, stream: str, subject: str, first: int) -> list[Entry]:
-        """Read page after page: one answer holds so many messages and so many bytes."""
-        found: list[Entry] = []
-        while True:
-            page = await self._mesh.range(stream, subject, first, limit=_PAGE)
-            found += page
-            if len(page) < _PAGE and sum(len(entry.data) for entry in page) < _LIGHT:
-                return found
-            first = page[-1].seq + 1
 
 
 def _recorded(entry: Entry) -> Recorded:
